@@ -1,0 +1,1 @@
+//! Benches and budgets of Messina: the floor, the free peer, instruction counts.

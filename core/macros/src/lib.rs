@@ -1,0 +1,1 @@
+//! Derives for messina-core: FromRow, ToRow, FromValue, ToValue.

@@ -1,0 +1,7 @@
+//! TODO
+
+pub mod protocol;
+pub mod value;
+pub mod connect;
+pub mod request;
+pub mod session;

@@ -1,0 +1,1 @@
+//! Messina, a ScyllaDB and Cassandra driver, on async-std.

@@ -1,0 +1,2 @@
+//! Runs a real Cassandra.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Runs a simulated cluster.
+fn main() {}

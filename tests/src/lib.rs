@@ -1,0 +1,1 @@
+//! A simulated ScyllaDB cluster for tests: in memory or on loopback sockets.
