@@ -1,0 +1,5 @@
+//! One simulated ScyllaDB node: bytes in, bytes out per connection. Sockets and threads belong to the module `serve`.
+
+mod error;
+
+pub use error::{CqlError, CqlErrorDetail};
