@@ -1,1 +1,284 @@
-//! TODO
+//! Owns the published picture of the cluster that requests route by: hosts, pools, ring, tables.
+//! It is immutable; the control plane publishes a new one for every change.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::replicas::PlacementIdx;
+use super::ring::Ring;
+use super::shard::{Shard, Sharder};
+use super::token::{Partitioner, Token};
+
+/// The index of a host, stable for the life of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostIdx(pub u16);
+
+impl HostIdx {
+    /// The index for slices.
+    #[must_use]
+    pub fn at(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The index of a table, stable for the life of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableIdx(pub u32);
+
+/// What is known about the health of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HostState {
+    /// No connection to it was tried yet.
+    Unknown,
+    /// At least one connection to it is open.
+    Up,
+    /// No connection to it is open.
+    Down,
+    /// It left the cluster; its slot stays so that indexes keep their meaning.
+    Removed,
+}
+
+/// One member of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Host {
+    /// The identity that stays when the address changes.
+    pub id: Uuid,
+    /// The address and port the cluster gives to clients, before any translation.
+    pub address: SocketAddr,
+    /// The datacenter.
+    pub datacenter: Option<Arc<str>>,
+    /// The rack.
+    pub rack: Option<Arc<str>>,
+    /// The health.
+    pub state: HostState,
+    /// Whether the session prefers this host: it is in the local datacenter, or there is no local one.
+    pub local: bool,
+    /// Whether the host filter lets us connect to it.
+    pub allowed: bool,
+    /// The version of the server, as its tables name it.
+    pub release_version: Option<Arc<str>>,
+}
+
+impl Host {
+    /// Makes a host that nothing but its identity and address is known of.
+    #[must_use]
+    pub fn new(id: Uuid, address: SocketAddr) -> Self {
+        Self {
+            id,
+            address,
+            datacenter: None,
+            rack: None,
+            state: HostState::Unknown,
+            local: true,
+            allowed: true,
+            release_version: None,
+        }
+    }
+
+    /// Says whether requests may be sent there: it is a member and the filter allows it.
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        self.allowed && self.state != HostState::Removed
+    }
+}
+
+/// The open connections of one host, by shard.
+///
+/// Cloning copies no connection.
+#[derive(Debug)]
+pub struct PoolView<H> {
+    sharder: Option<Sharder>,
+    /// Ordered by shard.
+    connections: Arc<[H]>,
+    /// Where each shard's connections start, and at the end where the last ones stop; empty without shards.
+    starts: Arc<[u32]>,
+}
+
+impl<H> Clone for PoolView<H> {
+    fn clone(&self) -> Self {
+        Self {
+            sharder: self.sharder,
+            connections: Arc::clone(&self.connections),
+            starts: Arc::clone(&self.starts),
+        }
+    }
+}
+
+impl<H> Default for PoolView<H> {
+    fn default() -> Self {
+        Self { sharder: None, connections: Arc::new([]), starts: Arc::new([]) }
+    }
+}
+
+impl<H> PoolView<H> {
+    /// Arranges open connections; those of shards the node does not have are left out.
+    #[must_use]
+    pub fn new(sharder: Option<Sharder>, connections: Vec<(Option<Shard>, H)>) -> Self {
+        let Some(known) = sharder else {
+            let connections = connections.into_iter().map(|(_, handle)| handle).collect();
+            return Self { sharder, connections, starts: Arc::new([]) };
+        };
+        let mut sharded: Vec<(Shard, H)> = connections
+            .into_iter()
+            .filter_map(|(shard, handle)| Some((shard?, handle)))
+            .filter(|(shard, _)| shard.0 < known.shards.get())
+            .collect();
+        sharded.sort_by_key(|(shard, _)| *shard);
+        let start = |shard| u32::try_from(sharded.partition_point(|(own, _)| own.0 < shard)).unwrap_or(u32::MAX);
+        let starts = (0..known.shards.get()).map(start).chain([u32::try_from(sharded.len()).unwrap_or(u32::MAX)]);
+        let starts = starts.collect();
+        Self { sharder, connections: sharded.into_iter().map(|(_, handle)| handle).collect(), starts }
+    }
+
+    /// How the node maps tokens to shards; `None` for a node without shards.
+    #[must_use]
+    pub fn sharder(&self) -> Option<Sharder> {
+        self.sharder
+    }
+
+    /// All usable connections, ordered by shard.
+    #[must_use]
+    pub fn connections(&self) -> &[H] {
+        &self.connections
+    }
+
+    /// The connections that reach `shard`; empty when the node has no such shard or none is connected.
+    #[must_use]
+    pub fn on_shard(&self, shard: Shard) -> &[H] {
+        let start = |at: usize| self.starts.get(at).and_then(|start| usize::try_from(*start).ok());
+        let (from, to) = (start(usize::from(shard.0)), start(usize::from(shard.0) + 1));
+        match (from, to) {
+            (Some(from), Some(to)) => self.connections.get(from..to).unwrap_or(&[]),
+            _ => &[],
+        }
+    }
+
+    /// Says whether no connection is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+}
+
+/// What routing needs to know of one table or view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableRouting {
+    /// The keyspace, in exact case.
+    pub keyspace: Arc<str>,
+    /// The table or view, in exact case.
+    pub name: Arc<str>,
+    /// How its keys are hashed.
+    pub partitioner: Partitioner,
+    /// Where its replicas are; `None` once it was dropped.
+    pub placement: Option<PlacementIdx>,
+}
+
+/// The picture of the cluster that requests route by.
+///
+/// Published behind an `Arc`; a new picture shares with the old one whatever did not change.
+#[derive(Debug)]
+pub struct Routing<H> {
+    /// Every host of the session's life, by [`HostIdx`].
+    pub hosts: Arc<[Host]>,
+    /// The open connections, by [`HostIdx`].
+    pub pools: Arc<[PoolView<H>]>,
+    /// The tokens and replica lists.
+    pub ring: Arc<Ring>,
+    /// Every table of the session's life, by [`TableIdx`].
+    pub tables: Arc<[TableRouting]>,
+    /// The indexes of `tables`, ordered by keyspace and name.
+    pub table_order: Arc<[TableIdx]>,
+    /// The datacenter that counts as local, as configured or as inferred.
+    pub local_datacenter: Option<Arc<str>>,
+    /// Grows by one with every published picture.
+    pub generation: u64,
+}
+
+impl<H> Clone for Routing<H> {
+    fn clone(&self) -> Self {
+        Self {
+            hosts: Arc::clone(&self.hosts),
+            pools: Arc::clone(&self.pools),
+            ring: Arc::clone(&self.ring),
+            tables: Arc::clone(&self.tables),
+            table_order: Arc::clone(&self.table_order),
+            local_datacenter: self.local_datacenter.clone(),
+            generation: self.generation,
+        }
+    }
+}
+
+impl<H> Default for Routing<H> {
+    fn default() -> Self {
+        Self {
+            hosts: Arc::new([]),
+            pools: Arc::new([]),
+            ring: Arc::default(),
+            tables: Arc::new([]),
+            table_order: Arc::new([]),
+            local_datacenter: None,
+            generation: 0,
+        }
+    }
+}
+
+impl<H> Routing<H> {
+    /// Finds a table by its exact names; a search for the time a statement is prepared, not for each request.
+    #[must_use]
+    pub fn table_idx(&self, keyspace: &str, table: &str) -> Option<TableIdx> {
+        let key = |idx: &TableIdx| self.table(*idx).map(|own| (&*own.keyspace, &*own.name));
+        let at = self.table_order.binary_search_by(|idx| key(idx).cmp(&Some((keyspace, table)))).ok()?;
+        self.table_order.get(at).copied()
+    }
+
+    /// The table at an index.
+    #[must_use]
+    pub fn table(&self, table: TableIdx) -> Option<&TableRouting> {
+        self.tables.get(usize::try_from(table.0).ok()?)
+    }
+
+    /// Lists the replicas of a token of a table in ring order; empty where they are not known.
+    ///
+    /// Costs one binary search over the ring: no hash, no string, no lock.
+    #[must_use]
+    pub fn replicas(&self, table: TableIdx, token: Token) -> &[HostIdx] {
+        let placement = self.table(table).and_then(|table| table.placement);
+        placement.map_or(&[], |placement| self.ring.replicas(placement, token))
+    }
+
+    /// The host at an index.
+    #[must_use]
+    pub fn host(&self, host: HostIdx) -> Option<&Host> {
+        self.hosts.get(host.at())
+    }
+
+    /// The open connections of a host.
+    #[must_use]
+    pub fn pool(&self, host: HostIdx) -> Option<&PoolView<H>> {
+        self.pools.get(host.at())
+    }
+
+    /// Finds a current member by its identity; a scan, for rare use.
+    #[must_use]
+    pub fn host_by_id(&self, id: Uuid) -> Option<HostIdx> {
+        let at = self.hosts.iter().position(|host| host.id == id && host.state != HostState::Removed)?;
+        u16::try_from(at).ok().map(HostIdx)
+    }
+
+    /// The shard of a host that owns a token; `None` for a node without shards or without a connection so far.
+    #[must_use]
+    pub fn shard_of(&self, host: HostIdx, token: Token) -> Option<Shard> {
+        Some(self.pool(host)?.sharder()?.shard_of(token))
+    }
+}
+
+/// How busy the connections are.
+pub trait Loads<H> {
+    /// How many requests wait for an answer on a connection.
+    fn in_flight(&self, handle: &H) -> u32;
+}
