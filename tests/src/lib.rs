@@ -24,6 +24,8 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../cassandra/mod.rs"]
+pub mod cassandra;
 pub mod cluster;
 pub mod node;
 pub mod serve;
