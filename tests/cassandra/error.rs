@@ -82,7 +82,10 @@ pub enum CassandraError {
 impl CassandraError {
     /// Whether this machine lacks something (Java, Maven, the jars), so that no Cassandra can be started on it at all.
     pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Java(_) | Self::Maven { .. } | Self::Fetch { .. })
+        matches!(
+            self,
+            Self::Java(_) | Self::Maven { .. } | Self::Fetch { .. }
+        )
     }
 
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {

@@ -40,10 +40,16 @@ impl Layout {
             remove_folder(&self.folder)?;
             fs::create_dir_all(&self.folder)?;
             fs::write(self.folder.join("cassandra.yaml"), self.yaml())?;
-            fs::write(self.folder.join("cassandra-rackdc.properties"), self.rackdc())?;
+            fs::write(
+                self.folder.join("cassandra-rackdc.properties"),
+                self.rackdc(),
+            )?;
             fs::write(self.folder.join("logback.xml"), LOGBACK)
         };
-        written().map_err(CassandraError::io(format!("could not write the files of a node in {}", self.folder.display())))
+        written().map_err(CassandraError::io(format!(
+            "could not write the files of a node in {}",
+            self.folder.display()
+        )))
     }
 
     fn rackdc(&self) -> String {
@@ -51,13 +57,23 @@ impl Layout {
     }
 
     fn yaml(&self) -> String {
-        let Self { address, seed, folder, .. } = self;
+        let Self {
+            address,
+            seed,
+            folder,
+            ..
+        } = self;
         let under = |name: &str| format!("\"{}\"", folder.join(name).display());
-        let seeds = format!("[{{ class_name: {SEED_PROVIDER}, parameters: [{{ seeds: \"{seed}:{STORAGE_PORT}\" }}] }}]");
+        let seeds = format!(
+            "[{{ class_name: {SEED_PROVIDER}, parameters: [{{ seeds: \"{seed}:{STORAGE_PORT}\" }}] }}]"
+        );
         let mut keys = vec![
             ("cluster_name", "messina".to_owned()),
             ("num_tokens", "16".to_owned()),
-            ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".to_owned()),
+            (
+                "partitioner",
+                "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
+            ),
             ("endpoint_snitch", "GossipingPropertyFileSnitch".to_owned()),
             ("seed_provider", seeds),
             ("listen_address", address.to_string()),
@@ -82,8 +98,14 @@ impl Layout {
             keys.push(("role_manager", "CassandraRoleManager".to_owned()));
         }
         keys.retain(|(key, _)| !self.settings.iter().any(|(set, _)| set == key));
-        let settings = self.settings.iter().map(|(key, value)| (key.as_str(), value.clone()));
-        keys.into_iter().chain(settings).map(|(key, value)| format!("{key}: {value}\n")).collect()
+        let settings = self
+            .settings
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.clone()));
+        keys.into_iter()
+            .chain(settings)
+            .map(|(key, value)| format!("{key}: {value}\n"))
+            .collect()
     }
 }
 
@@ -95,7 +117,10 @@ pub(super) fn new_run_folder(cache: &Path) -> Result<PathBuf, CassandraError> {
         prune(&runs)?;
         create_unique(&runs, "run")
     };
-    made().map_err(CassandraError::io(format!("could not make a folder for this run in {}", runs.display())))
+    made().map_err(CassandraError::io(format!(
+        "could not make a folder for this run in {}",
+        runs.display()
+    )))
 }
 
 /// Makes a folder that no other process has made.
@@ -124,7 +149,9 @@ pub(super) fn remove_folder(folder: &Path) -> io::Result<()> {
 fn prune(runs: &Path) -> io::Result<()> {
     let mut finished = Vec::new();
     for run in fs::read_dir(runs)?.flatten() {
-        let Ok(entries) = fs::read_dir(run.path()) else { continue };
+        let Ok(entries) = fs::read_dir(run.path()) else {
+            continue;
+        };
         let entries: Vec<_> = entries.flatten().collect();
         let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
         // An empty folder may belong to somebody who has just made it.
@@ -160,11 +187,17 @@ mod tests {
 
     #[test]
     fn a_setting_takes_the_place_of_the_value_that_the_key_would_have() {
-        let settings = [("num_tokens".to_owned(), "1".to_owned()), ("cdc_enabled".to_owned(), "true".to_owned())];
+        let settings = [
+            ("num_tokens".to_owned(), "1".to_owned()),
+            ("cdc_enabled".to_owned(), "true".to_owned()),
+        ];
 
         let yaml = layout(&settings).yaml();
 
-        let lines: Vec<&str> = yaml.lines().filter(|line| line.starts_with("num_tokens") || line.starts_with("cdc_e")).collect();
+        let lines: Vec<&str> = yaml
+            .lines()
+            .filter(|line| line.starts_with("num_tokens") || line.starts_with("cdc_e"))
+            .collect();
         assert_eq!(lines, ["num_tokens: 1", "cdc_enabled: true"]);
     }
 

@@ -43,11 +43,25 @@ pub(super) const AGENT_JAR: &str = "jamm-0.4.0.jar";
 /// The first Java of the right version: the one of `JAVA_HOME`, the one on the `PATH`, then those of the system.
 fn find_java() -> Result<PathBuf, CassandraError> {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
-    let system = fs::read_dir(SYSTEM_JAVAS).into_iter().flatten().flatten().map(|entry| entry.path().join("bin/java"));
+    let system = fs::read_dir(SYSTEM_JAVAS)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin/java"));
     let mut unfit = Vec::new();
-    for java in home.into_iter().chain([PathBuf::from("java")]).chain(system) {
+    for java in home
+        .into_iter()
+        .chain([PathBuf::from("java")])
+        .chain(system)
+    {
         // A Java that does not run is no candidate: neither variable nor folder promises one.
-        let Ok(output) = Command::new(&java).arg("-version").stdin(Stdio::null()).output() else { continue };
+        let Ok(output) = Command::new(&java)
+            .arg("-version")
+            .stdin(Stdio::null())
+            .output()
+        else {
+            continue;
+        };
         match judge(&String::from_utf8_lossy(&output.stderr)) {
             Ok(()) => return Ok(java),
             Err(reason) => unfit.push(format!("{} {reason}", java.display())),
@@ -57,16 +71,24 @@ fn find_java() -> Result<PathBuf, CassandraError> {
         true => "none was found by JAVA_HOME or on the PATH".to_owned(),
         false => unfit.join("; "),
     };
-    Err(CassandraError::Java(format!("Cassandra {} runs on Java 17; {found}", Cassandra::VERSION)))
+    Err(CassandraError::Java(format!(
+        "Cassandra {} runs on Java 17; {found}",
+        Cassandra::VERSION
+    )))
 }
 
 /// Whether the Java that says this about its version can run Cassandra, or why not.
 fn judge(version_text: &str) -> Result<(), String> {
     let version = version_text.split('"').nth(1).unwrap_or_default();
-    let major = version.split(['.', '-', '+']).next().and_then(|number| number.parse::<u32>().ok());
+    let major = version
+        .split(['.', '-', '+'])
+        .next()
+        .and_then(|number| number.parse::<u32>().ok());
     match major {
         Some(17) => Ok(()),
-        Some(18..) => Err(format!("is version {version}: since Java 18 Cassandra may not set its security manager")),
+        Some(18..) => Err(format!(
+            "is version {version}: since Java 18 Cassandra may not set its security manager"
+        )),
         Some(_) => Err(format!("is version {version}, which is too old")),
         None => Err("does not say its version".to_owned()),
     }
@@ -75,7 +97,9 @@ fn judge(version_text: &str) -> Result<(), String> {
 /// The folder for this release: under `MESSINA_CASSANDRA_CACHE`, else under cargo's target folder.
 fn cache_folder() -> PathBuf {
     let named = env::var_os("MESSINA_CASSANDRA_CACHE").map(PathBuf::from);
-    let root = named.or_else(target_folder).unwrap_or_else(|| env::temp_dir().join("messina"));
+    let root = named
+        .or_else(target_folder)
+        .unwrap_or_else(|| env::temp_dir().join("messina"));
     // The nodes run in other folders, so a relative path would mean something else to them.
     let root = std::path::absolute(&root).unwrap_or(root);
     root.join(format!("cassandra-{}", Cassandra::VERSION))
@@ -84,13 +108,19 @@ fn cache_folder() -> PathBuf {
 /// Cargo's target folder: the one that this very program was built into, as cargo tags it.
 fn target_folder() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
-    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    target.map(Path::to_owned).or_else(|| env::var_os("CARGO_TARGET_DIR").map(PathBuf::from))
+    let target = program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    target
+        .map(Path::to_owned)
+        .or_else(|| env::var_os("CARGO_TARGET_DIR").map(PathBuf::from))
 }
 
 fn is_complete(lib: &Path) -> bool {
     let release = format!("cassandra-all-{}.jar", Cassandra::VERSION);
-    [release.as_str(), AGENT_JAR].iter().all(|jar| lib.join(jar).is_file())
+    [release.as_str(), AGENT_JAR]
+        .iter()
+        .all(|jar| lib.join(jar).is_file())
 }
 
 /// Lets Maven copy the jars into a folder of our own, which then becomes `lib` in one step: whoever sees `lib` sees all
@@ -102,7 +132,10 @@ fn fetch(cache: &Path) -> Result<(), CassandraError> {
         fs::write(work.join("pom.xml"), pom())?;
         Ok(work)
     };
-    let work = made().map_err(CassandraError::io(format!("could not make the cache {}", cache.display())))?;
+    let work = made().map_err(CassandraError::io(format!(
+        "could not make the cache {}",
+        cache.display()
+    )))?;
     let log = cache.join("maven.log");
     run_maven(cache, &work, &log)?;
     let lib = cache.join("lib");
@@ -111,14 +144,24 @@ fn fetch(cache: &Path) -> Result<(), CassandraError> {
     let _ = remove_folder(&work);
     match renamed {
         Err(_) if is_complete(&lib) => Ok(()),
-        other => other.map_err(CassandraError::io(format!("could not put the jars into {}", lib.display()))),
+        other => other.map_err(CassandraError::io(format!(
+            "could not put the jars into {}",
+            lib.display()
+        ))),
     }
 }
 
 fn run_maven(cache: &Path, work: &Path, log: &Path) -> Result<(), CassandraError> {
-    let failed = |problem: String| CassandraError::Fetch { problem, log: log.to_owned(), tail: tail(log) };
+    let failed = |problem: String| CassandraError::Fetch {
+        problem,
+        log: log.to_owned(),
+        tail: tail(log),
+    };
     let output = File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
-    let (stdout, stderr) = output.map_err(CassandraError::io(format!("could not write {}", log.display())))?;
+    let (stdout, stderr) = output.map_err(CassandraError::io(format!(
+        "could not write {}",
+        log.display()
+    )))?;
     let mut maven = Command::new("mvn")
         .args(["--batch-mode", COPY_GOAL, "-DincludeScope=runtime"])
         .arg(format!("-DoutputDirectory={}", work.join("lib").display()))
@@ -127,7 +170,10 @@ fn run_maven(cache: &Path, work: &Path, log: &Path) -> Result<(), CassandraError
         .stdout(stdout)
         .stderr(stderr)
         .spawn()
-        .map_err(|source| CassandraError::Maven { cache: cache.to_owned(), source })?;
+        .map_err(|source| CassandraError::Maven {
+            cache: cache.to_owned(),
+            source,
+        })?;
     let until = Instant::now() + FETCH_TIMEOUT;
     let status = loop {
         match maven.try_wait() {
@@ -137,7 +183,10 @@ fn run_maven(cache: &Path, work: &Path, log: &Path) -> Result<(), CassandraError
                 // It may have ended just now, which is as good.
                 let _ = maven.kill();
                 let _ = maven.wait();
-                return Err(failed(format!("it did not end within {} s", FETCH_TIMEOUT.as_secs())));
+                return Err(failed(format!(
+                    "it did not end within {} s",
+                    FETCH_TIMEOUT.as_secs()
+                )));
             }
         }
     };
@@ -198,12 +247,22 @@ mod tests {
 
     #[test]
     fn java_17_is_taken_and_every_other_version_is_refused_with_its_reason() {
-        let said = |version: &str| format!("openjdk version \"{version}\" 2025-04-15\nOpenJDK Runtime Environment\n");
+        let said = |version: &str| {
+            format!("openjdk version \"{version}\" 2025-04-15\nOpenJDK Runtime Environment\n")
+        };
 
         assert_eq!(judge(&said("17.0.15")), Ok(()));
         assert_eq!(judge(&said("17")), Ok(()));
-        assert!(judge(&said("21.0.2")).unwrap_err().contains("security manager"));
-        assert!(judge(&said("25-ea")).unwrap_err().contains("security manager"));
+        assert!(
+            judge(&said("21.0.2"))
+                .unwrap_err()
+                .contains("security manager")
+        );
+        assert!(
+            judge(&said("25-ea"))
+                .unwrap_err()
+                .contains("security manager")
+        );
         assert!(judge(&said("1.8.0_402")).unwrap_err().contains("too old"));
         assert!(judge("no such thing").unwrap_err().contains("does not say"));
     }
@@ -213,7 +272,11 @@ mod tests {
         let lib = create_unique(&env::temp_dir(), "messina-jars").unwrap();
         fs::write(lib.join(AGENT_JAR), "").unwrap();
         let before = is_complete(&lib);
-        fs::write(lib.join(format!("cassandra-all-{}.jar", Cassandra::VERSION)), "").unwrap();
+        fs::write(
+            lib.join(format!("cassandra-all-{}.jar", Cassandra::VERSION)),
+            "",
+        )
+        .unwrap();
         let after = is_complete(&lib);
 
         remove_folder(&lib).unwrap();

@@ -23,7 +23,9 @@ impl Lease {
             .find_map(|third| {
                 let mark = listen(Ipv4Addr::new(127, 0, third, 1), MARK_PORT).ok()?;
                 let lease = Self { third, _mark: mark };
-                (0..nodes).all(|index| is_free(lease.address(index))).then_some(lease)
+                (0..nodes)
+                    .all(|index| is_free(lease.address(index)))
+                    .then_some(lease)
             })
             .ok_or(CassandraError::Addresses { nodes })
     }
@@ -47,7 +49,9 @@ pub(super) fn wait_until_free(address: Ipv4Addr, poll: Duration, until: Instant)
 }
 
 fn is_free(address: Ipv4Addr) -> bool {
-    [CQL_PORT, STORAGE_PORT].into_iter().all(|port| listen(address, port).is_ok())
+    [CQL_PORT, STORAGE_PORT]
+        .into_iter()
+        .all(|port| listen(address, port).is_ok())
 }
 
 fn listen(address: Ipv4Addr, port: u16) -> io::Result<TcpListener> {

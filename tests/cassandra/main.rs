@@ -30,7 +30,11 @@ fn main() -> ExitCode {
     match start(&options) {
         Ok(cassandra) => {
             println!("{}", cassandra.contact_points().join(","));
-            eprintln!("Cassandra {} runs, logs in {}; end with Ctrl-C", Cassandra::VERSION, cassandra.folder().display());
+            eprintln!(
+                "Cassandra {} runs, logs in {}; end with Ctrl-C",
+                Cassandra::VERSION,
+                cassandra.folder().display()
+            );
             loop {
                 thread::park();
             }
@@ -49,5 +53,9 @@ fn main() -> ExitCode {
 
 fn start(options: &Options) -> Result<Cassandra, CassandraError> {
     let racks = usize::from(options.racks);
-    Cassandra::builder().nodes(options.nodes.into()).racks(racks).passwords(options.passwords).start()
+    Cassandra::builder()
+        .nodes(options.nodes.into())
+        .racks(racks)
+        .passwords(options.passwords)
+        .start()
 }

@@ -69,7 +69,10 @@ impl Cassandra {
 
     /// The addresses of all nodes as `host:port`, also of those that are stopped.
     pub fn contact_points(&self) -> Vec<String> {
-        self.nodes.iter().map(|node| format!("{}:{}", node.address(), files::CQL_PORT)).collect()
+        self.nodes
+            .iter()
+            .map(|node| format!("{}:{}", node.address(), files::CQL_PORT))
+            .collect()
     }
 
     /// The address of one node, or `None` when there is no node with this index.
@@ -118,7 +121,10 @@ impl Cassandra {
     /// [`CassandraError::NoSuchNode`], or what kept the node from starting, with the end of its log.
     pub fn start_node(&mut self, index: usize) -> Result<(), CassandraError> {
         let Some(node) = self.nodes.get_mut(index) else {
-            return Err(CassandraError::NoSuchNode { index, nodes: self.nodes.len() });
+            return Err(CassandraError::NoSuchNode {
+                index,
+                nodes: self.nodes.len(),
+            });
         };
         match node.is_running() {
             true => Ok(()),
@@ -128,7 +134,9 @@ impl Cassandra {
 
     fn node(&mut self, index: usize) -> Result<&mut Node, CassandraError> {
         let nodes = self.nodes.len();
-        self.nodes.get_mut(index).ok_or(CassandraError::NoSuchNode { index, nodes })
+        self.nodes
+            .get_mut(index)
+            .ok_or(CassandraError::NoSuchNode { index, nodes })
     }
 }
 
@@ -216,21 +224,33 @@ impl Builder {
         let lease = Lease::take(placed.len())?;
         let folder = files::new_run_folder(&parts.cache)?;
         let seed = lease.address(0);
-        let layouts = placed.into_iter().enumerate().map(|(index, (datacenter, rack))| Layout {
-            folder: folder.join(format!("node{}", index + 1)),
-            address: lease.address(index),
-            seed,
-            datacenter,
-            rack,
-            passwords: self.passwords,
-            settings: Arc::from(self.settings.as_slice()),
-            heap_mib: self.heap_mib,
-        });
+        let layouts = placed
+            .into_iter()
+            .enumerate()
+            .map(|(index, (datacenter, rack))| Layout {
+                folder: folder.join(format!("node{}", index + 1)),
+                address: lease.address(index),
+                seed,
+                datacenter,
+                rack,
+                passwords: self.passwords,
+                settings: Arc::from(self.settings.as_slice()),
+                heap_mib: self.heap_mib,
+            });
         let nodes = layouts.map(Node::new).collect();
-        let mut cassandra = Cassandra { nodes, parts, options: self, folder, _lease: lease };
+        let mut cassandra = Cassandra {
+            nodes,
+            parts,
+            options: self,
+            folder,
+            _lease: lease,
+        };
         for index in 0..cassandra.nodes.len() {
             let node = &mut cassandra.nodes[index];
-            if node.start_fresh(&cassandra.parts, cassandra.options.ready_timeout).is_err() {
+            if node
+                .start_fresh(&cassandra.parts, cassandra.options.ready_timeout)
+                .is_err()
+            {
                 node.start_fresh(&cassandra.parts, cassandra.options.ready_timeout)?;
             }
         }
@@ -271,9 +291,21 @@ mod tests {
 
     #[test]
     fn nodes_are_spread_over_the_racks_of_each_datacenter() {
-        let placed = Cassandra::builder().nodes(3).datacenter("dc2", 1).racks(2).place();
+        let placed = Cassandra::builder()
+            .nodes(3)
+            .datacenter("dc2", 1)
+            .racks(2)
+            .place();
 
-        let expected = [("dc1", "rack1"), ("dc1", "rack2"), ("dc1", "rack1"), ("dc2", "rack1")];
-        assert_eq!(placed, expected.map(|(datacenter, rack)| (datacenter.to_owned(), rack.to_owned())));
+        let expected = [
+            ("dc1", "rack1"),
+            ("dc1", "rack2"),
+            ("dc1", "rack1"),
+            ("dc2", "rack1"),
+        ];
+        assert_eq!(
+            placed,
+            expected.map(|(datacenter, rack)| (datacenter.to_owned(), rack.to_owned()))
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Owns one node's process: its command line, its start, its end. It knows nothing of the other nodes.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -22,7 +22,10 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(layout: Layout) -> Self {
-        Self { layout, process: None }
+        Self {
+            layout,
+            process: None,
+        }
     }
 
     pub(super) fn address(&self) -> Ipv4Addr {
@@ -30,11 +33,17 @@ impl Node {
     }
 
     pub(super) fn is_running(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+        self.process
+            .as_mut()
+            .is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
 
     /// Starts the node on an emptied folder. A failed start leaves no process.
-    pub(super) fn start_fresh(&mut self, parts: &Parts, timeout: Duration) -> Result<(), CassandraError> {
+    pub(super) fn start_fresh(
+        &mut self,
+        parts: &Parts,
+        timeout: Duration,
+    ) -> Result<(), CassandraError> {
         self.kill();
         self.layout.write()?;
         let mut lines = vec![READY_LINE];
@@ -53,8 +62,13 @@ impl Node {
 
     /// Asks the process to end, and kills it when it does not.
     pub(super) fn stop(&mut self) {
-        let Some(process) = &mut self.process else { return };
-        let asked = process.stdin.as_mut().is_some_and(|guard| guard.write_all(b"stop\n").is_ok());
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let asked = process
+            .stdin
+            .as_mut()
+            .is_some_and(|guard| guard.write_all(b"stop\n").is_ok());
         let until = Instant::now() + STOP_TIMEOUT;
         while asked && matches!(process.try_wait(), Ok(None)) && Instant::now() < until {
             thread::sleep(POLL);
@@ -64,7 +78,9 @@ impl Node {
 
     /// Kills the process, if there is one, and waits for its end.
     pub(super) fn kill(&mut self) {
-        let Some(mut process) = self.process.take() else { return };
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
         // Each of these fails only for what has ended already, which is what is wanted. The guard hears of it before the
         // pipe closes: the folder stays.
         let _ = process.kill();
@@ -81,7 +97,12 @@ impl Node {
         let _ = remove_folder(&self.layout.folder);
     }
 
-    fn launch(&mut self, parts: &Parts, timeout: Duration, lines: &[&str]) -> Result<(), CassandraError> {
+    fn launch(
+        &mut self,
+        parts: &Parts,
+        timeout: Duration,
+        lines: &[&str],
+    ) -> Result<(), CassandraError> {
         let address = self.layout.address;
         let until = Instant::now() + timeout;
         let path = self.layout.log();
@@ -92,9 +113,16 @@ impl Node {
             let len = log.metadata()?.len();
             Ok((log, len))
         };
-        let (log, mut read) = opened().map_err(CassandraError::io(format!("could not open {}", path.display())))?;
-        let spawned = self.command(parts, log).and_then(|mut command| command.spawn());
-        let process = self.process.insert(spawned.map_err(CassandraError::io("could not start a process for a node"))?);
+        let (log, mut read) = opened().map_err(CassandraError::io(format!(
+            "could not open {}",
+            path.display()
+        )))?;
+        let spawned = self
+            .command(parts, log)
+            .and_then(|mut command| command.spawn());
+        let process = self
+            .process
+            .insert(spawned.map_err(CassandraError::io("could not start a process for a node"))?);
         let mut missing = lines.to_vec();
         let failure = loop {
             // The status is read before the log, so that the log of an ended process is complete.
@@ -106,13 +134,25 @@ impl Node {
                 Ok(None) if Instant::now() < until => thread::sleep(POLL),
                 Ok(None) => {
                     let (seconds, tail) = (timeout.as_secs(), tail(&path));
-                    break CassandraError::TimedOut { address, seconds, log: path, tail };
+                    break CassandraError::TimedOut {
+                        address,
+                        seconds,
+                        log: path,
+                        tail,
+                    };
                 }
                 Ok(Some(status)) => {
                     let tail = tail(&path);
-                    break CassandraError::Ended { address, status, log: path, tail };
+                    break CassandraError::Ended {
+                        address,
+                        status,
+                        log: path,
+                        tail,
+                    };
                 }
-                Err(source) => break CassandraError::io("could not look after the process of a node")(source),
+                Err(source) => {
+                    break CassandraError::io("could not look after the process of a node")(source);
+                }
             }
         };
         self.kill();
@@ -120,22 +160,50 @@ impl Node {
     }
 
     fn command(&self, parts: &Parts, log: File) -> io::Result<Command> {
-        let Layout { folder, heap_mib, .. } = &self.layout;
+        let Layout {
+            folder, heap_mib, ..
+        } = &self.layout;
         let (folder, lib) = (folder.display(), parts.lib());
         let lib = lib.display();
         let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "cassandra-node"]).arg(&self.layout.folder).arg(&parts.java);
-        command.args([format!("-Xms{heap_mib}m"), format!("-Xmx{heap_mib}m"), "-Xss512k".to_owned()]);
+        command
+            .args(["-c", GUARD, "cassandra-node"])
+            .arg(&self.layout.folder)
+            .arg(&parts.java);
+        command.args([
+            format!("-Xms{heap_mib}m"),
+            format!("-Xmx{heap_mib}m"),
+            "-Xss512k".to_owned(),
+        ]);
         command.args(JAVA_OPTIONS);
         command.arg(format!("-javaagent:{lib}/{AGENT_JAR}"));
-        command.args(EXPORTS.iter().map(|package| format!("--add-exports={package}=ALL-UNNAMED")));
-        command.args(OPENS.iter().map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
+        command.args(
+            EXPORTS
+                .iter()
+                .map(|package| format!("--add-exports={package}=ALL-UNNAMED")),
+        );
+        command.args(
+            OPENS
+                .iter()
+                .map(|package| format!("--add-opens={package}=ALL-UNNAMED")),
+        );
         command.arg(format!("-Dcassandra.config=file://{folder}/cassandra.yaml"));
-        command.arg(format!("-Dcassandra-rackdc.properties=file://{folder}/cassandra-rackdc.properties"));
-        command.arg(format!("-Dlogback.configurationFile=file://{folder}/logback.xml"));
+        command.arg(format!(
+            "-Dcassandra-rackdc.properties=file://{folder}/cassandra-rackdc.properties"
+        ));
+        command.arg(format!(
+            "-Dlogback.configurationFile=file://{folder}/logback.xml"
+        ));
         command.arg(format!("-Dcassandra.storagedir={folder}"));
-        command.args(["-cp", &format!("{folder}:{lib}/*"), "org.apache.cassandra.service.CassandraDaemon"]);
-        command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+        command.args([
+            "-cp",
+            &format!("{folder}:{lib}/*"),
+            "org.apache.cassandra.service.CassandraDaemon",
+        ]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         // Interrupts of the terminal are for us; the guard sees our end.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -160,7 +228,10 @@ fn read_from(path: &Path, offset: &mut u64) -> String {
     };
     let mut text = read().unwrap_or_default();
     // A line that is being written is read again when it is complete.
-    let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let complete = text
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     text.truncate(complete);
     *offset += u64::try_from(complete).unwrap_or_default();
     String::from_utf8_lossy(&text).into_owned()
@@ -255,6 +326,8 @@ const OPENS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
