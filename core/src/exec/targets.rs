@@ -12,6 +12,17 @@ pub struct Planned {
     pub shard: Option<Shard>,
 }
 
+/// A place to send a request to, together with the owner's handle of an open connection to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target<H> {
+    /// The host.
+    pub host: HostIdx,
+    /// The shard that was asked for; the connection may reach another one when that shard has none.
+    pub shard: Option<Shard>,
+    /// The owner's handle of the connection.
+    pub handle: H,
+}
+
 /// The targets of one request in the order they are to be tried.
 ///
 /// Small plans lie inline; longer ones spill to the heap.
