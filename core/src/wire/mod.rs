@@ -1,11 +1,36 @@
-//! TODO
+//! The wire format, in both directions: clients encode requests and decode responses, peers (feature `peer`) do
+//! the reverse. Knows bytes only: which frame may come when is the business of [`crate::conn`], the meaning of
+//! values that of [`crate::types`].
 
+pub mod consistency;
+pub mod event;
 pub mod header;
 pub mod read;
-pub mod write;
 pub mod request;
 pub mod response;
 pub mod result;
-pub mod event;
 pub mod server_error;
 pub mod supported;
+pub mod write;
+
+#[cfg(feature = "peer")]
+pub mod peer;
+
+pub use consistency::{Consistency, SerialConsistency};
+pub use event::{
+    EventKind, SchemaChange, SchemaChangeKind, SchemaTarget, ServerEvent, TopologyChange,
+};
+pub use header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion, RawHeader};
+pub use read::Reader;
+pub use request::{
+    Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, LargeValue, Params, ParamsRef,
+    Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef, StatementSource, Values,
+    ValuesRef,
+};
+pub use response::{Envelope, Response, ResponseFrame};
+pub use result::{ColumnSpec, PreparedBody, ResultBody, ResultMetadata, RowsBody};
+pub use server_error::{
+    FailureReason, OperationKind, ReplicaFailures, ServerError, ServerErrorDetail, WriteType,
+};
+pub use supported::{Compression, Offered, ProtocolFeatures, ShardInfo, Supported};
+pub use write::FrameSink;
