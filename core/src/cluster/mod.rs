@@ -1,6 +1,6 @@
 //! TODO
 
-pub mod session;
-pub mod fetch;
-pub mod topology;
 pub mod events;
+pub mod fetch;
+pub mod session;
+pub mod topology;

@@ -1,7 +1,7 @@
 //! TODO
 
-pub mod session;
 pub mod connection;
+pub mod limits;
 pub mod pool;
 pub mod profile;
-pub mod limits;
+pub mod session;

@@ -1,8 +1,8 @@
 //! TODO
 
-pub mod plan;
+pub mod keepalive;
 pub mod phase;
-pub mod streams;
+pub mod plan;
 pub mod recv;
 pub mod send;
-pub mod keepalive;
+pub mod streams;

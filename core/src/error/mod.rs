@@ -1,7 +1,7 @@
 //! TODO
 
-pub mod protocol;
-pub mod value;
 pub mod connect;
+pub mod protocol;
 pub mod request;
 pub mod session;
+pub mod value;

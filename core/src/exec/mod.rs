@@ -1,8 +1,8 @@
 //! TODO
 
-pub mod targets;
-pub mod statement;
-pub mod prepared;
 pub mod batch;
 pub mod paging;
+pub mod prepared;
 pub mod result;
+pub mod statement;
+pub mod targets;

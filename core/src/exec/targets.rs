@@ -46,7 +46,14 @@ impl Targets {
     /// Makes an empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self { inline: [Planned { host: HostIdx(0), shard: None }; INLINE], len: 0, spilled: Vec::new() }
+        Self {
+            inline: [Planned {
+                host: HostIdx(0),
+                shard: None,
+            }; INLINE],
+            len: 0,
+            spilled: Vec::new(),
+        }
     }
 
     /// Appends a target unless its host is in the list already.
@@ -73,7 +80,10 @@ impl Targets {
         if self.len <= at {
             return None;
         }
-        self.inline.get(at).or_else(|| self.spilled.get(at - INLINE)).copied()
+        self.inline
+            .get(at)
+            .or_else(|| self.spilled.get(at - INLINE))
+            .copied()
     }
 
     /// How many targets there are.
@@ -96,7 +106,11 @@ impl Targets {
 
     /// The targets in order.
     pub fn iter(&self) -> impl Iterator<Item = Planned> {
-        self.inline.iter().take(self.len).chain(&self.spilled).copied()
+        self.inline
+            .iter()
+            .take(self.len)
+            .chain(&self.spilled)
+            .copied()
     }
 }
 
@@ -105,7 +119,10 @@ mod tests {
     use super::*;
 
     fn target(host: u16) -> Planned {
-        Planned { host: HostIdx(host), shard: None }
+        Planned {
+            host: HostIdx(host),
+            shard: None,
+        }
     }
 
     #[test]
@@ -118,7 +135,13 @@ mod tests {
         assert_eq!(targets.get(7), Some(target(7)));
         assert_eq!(targets.get(8), Some(target(8)));
         assert_eq!(targets.get(20), None);
-        assert_eq!(targets.iter().map(|target| target.host.0).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+        assert_eq!(
+            targets
+                .iter()
+                .map(|target| target.host.0)
+                .collect::<Vec<_>>(),
+            (0..20).collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct DatacenterFilter {
 
 impl HostFilter for DatacenterFilter {
     fn allows(&self, host: &Host) -> bool {
-        host.datacenter.as_ref().is_some_and(|datacenter| self.datacenters.contains(datacenter))
+        host.datacenter
+            .as_ref()
+            .is_some_and(|datacenter| self.datacenters.contains(datacenter))
     }
 }

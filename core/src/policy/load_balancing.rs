@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::exec::targets::{Planned, Targets};
-use crate::routing::{Host, HostIdx, Loads, Routing, Shard, TableIdx, Token};
+use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, Token};
 
 /// Orders the hosts for a request.
 ///
@@ -73,7 +73,9 @@ pub struct RoutingView<'a, H> {
 
 impl<H> fmt::Debug for RoutingView<'_, H> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RoutingView").field("generation", &self.routing.generation).finish_non_exhaustive()
+        out.debug_struct("RoutingView")
+            .field("generation", &self.routing.generation)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,12 +105,24 @@ impl<H> ClusterView for RoutingView<'_, H> {
     fn in_flight(&self, host: HostIdx, shard: Option<Shard>) -> Option<u32> {
         let pool = self.routing.pool(host)?;
         let on_shard = shard.map_or(&[][..], |shard| pool.on_shard(shard));
-        let candidates = if on_shard.is_empty() { pool.connections() } else { on_shard };
-        candidates.iter().map(|handle| self.loads.in_flight(handle)).min()
+        let candidates = if on_shard.is_empty() {
+            pool.connections()
+        } else {
+            on_shard
+        };
+        candidates
+            .iter()
+            .map(|handle| self.loads.in_flight(handle))
+            .min()
     }
 }
 
 /// Prefers the local datacenter and the replicas of the request, and of these the less busy.
+///
+/// The order: replicas of the local datacenter, replicas of others, other hosts of the local datacenter, other hosts;
+/// other datacenters only with [`datacenter_failover`](Self::datacenter_failover). Of each group two random hosts are
+/// compared and the one with fewer requests in flight comes first; replicas of stable requests keep the ring's order.
+/// Costs no allocation while no more than the usual number of replicas is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefaultLoadBalancing {
@@ -121,6 +135,157 @@ pub struct DefaultLoadBalancing {
 impl Default for DefaultLoadBalancing {
     /// Token-aware, and never to another datacenter: a silent move there changes consistency and latency.
     fn default() -> Self {
-        Self { token_aware: true, datacenter_failover: false }
+        Self {
+            token_aware: true,
+            datacenter_failover: false,
+        }
     }
 }
+
+impl LoadBalancingPolicy for DefaultLoadBalancing {
+    fn first(&self, request: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned> {
+        let hosts = cluster.hosts();
+        let mut random = Random(request.seed);
+        if self.token_aware {
+            let replicas = cluster.replicas(request);
+            for local in self.sides() {
+                let group = replicas
+                    .iter()
+                    .copied()
+                    .filter(|idx| eligible(hosts, *idx, *local));
+                let found = if request.stable {
+                    pick_in_order(group)
+                } else {
+                    pick(group, request, cluster, &mut random)
+                };
+                if let Some(host) = found {
+                    return Some(planned(host, request, cluster));
+                }
+            }
+        }
+        let found = self.sides().iter().find_map(|local| {
+            let group = indexes(hosts).filter(|idx| eligible(hosts, *idx, *local));
+            pick(group, request, cluster, &mut random)
+        });
+        found.map(|host| planned(host, request, cluster))
+    }
+
+    fn rest(&self, request: &PlanRequest, cluster: &dyn ClusterView, targets: &mut Targets) {
+        let hosts = cluster.hosts();
+        let mut random = Random(request.seed);
+        if self.token_aware {
+            let replicas = cluster.replicas(request);
+            let turn = if request.stable {
+                0
+            } else {
+                random.below(replicas.len())
+            };
+            let (before, after) = replicas.split_at(turn);
+            for local in self.sides() {
+                let group = after
+                    .iter()
+                    .chain(before)
+                    .copied()
+                    .filter(|idx| eligible(hosts, *idx, *local));
+                group.for_each(|idx| targets.push(planned(idx, request, cluster)));
+            }
+        }
+        let turn = random.below(hosts.len());
+        for local in self.sides() {
+            let turned = indexes(hosts).skip(turn).chain(indexes(hosts).take(turn));
+            let group = turned.filter(|idx| eligible(hosts, *idx, *local));
+            group.for_each(|idx| targets.push(planned(idx, request, cluster)));
+        }
+    }
+
+    fn description(&self) -> PolicyDescription<'_> {
+        PolicyDescription::Default(self)
+    }
+}
+
+impl DefaultLoadBalancing {
+    /// The sides to look at in order: the local one, then if allowed the others.
+    fn sides(&self) -> &'static [bool] {
+        if self.datacenter_failover {
+            &[true, false]
+        } else {
+            &[true]
+        }
+    }
+}
+
+fn indexes(hosts: &[Host]) -> impl Iterator<Item = HostIdx> {
+    (0..=u16::MAX).take(hosts.len()).map(HostIdx)
+}
+
+fn eligible(hosts: &[Host], idx: HostIdx, local: bool) -> bool {
+    hosts
+        .get(idx.at())
+        .is_some_and(|host| host.local == local && host.allowed && host.state == HostState::Up)
+}
+
+fn planned(host: HostIdx, request: &PlanRequest, cluster: &dyn ClusterView) -> Planned {
+    Planned {
+        host,
+        shard: cluster.shard(host, request),
+    }
+}
+
+fn pick_in_order(mut group: impl Iterator<Item = HostIdx>) -> Option<HostIdx> {
+    group.next()
+}
+
+/// Draws two hosts of the group and takes the one with fewer requests in flight.
+fn pick(
+    group: impl Iterator<Item = HostIdx>,
+    request: &PlanRequest,
+    cluster: &dyn ClusterView,
+    random: &mut Random,
+) -> Option<HostIdx> {
+    let mut drawn: [Option<HostIdx>; 2] = [None, None];
+    for (seen, host) in group.enumerate() {
+        let slot = if seen < 2 {
+            seen
+        } else {
+            random.below(seen + 1)
+        };
+        if let Some(slot) = drawn.get_mut(slot) {
+            *slot = Some(host);
+        }
+    }
+    let (one, other) = match drawn {
+        [Some(one), Some(other)] => (one, other),
+        [one, _] => return one,
+    };
+    // Without this turn the first of two equally busy hosts would get every request.
+    let (one, other) = if random.below(2) == 0 {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let load = |host| {
+        cluster
+            .in_flight(host, cluster.shard(host, request))
+            .unwrap_or(u32::MAX)
+    };
+    Some(if load(other) < load(one) { other } else { one })
+}
+
+/// A small generator that spreads one seed over the draws of one request.
+struct Random(u64);
+
+impl Random {
+    /// Draws a number below `bound`, or 0 when that is 0.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let scaled = (u128::from(mixed) * (bound as u128)) >> 64;
+        usize::try_from(scaled).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -39,8 +39,14 @@ mod tests {
     #[test]
     fn the_number_of_copies_is_limited() {
         let delay = Duration::from_millis(50);
-        let policy = SpeculativePolicy::Constant { delay, copies_max: 2 };
-        assert_eq!([0, 1, 2].map(|copies| policy.pause_after(copies)), [Some(delay), Some(delay), None]);
+        let policy = SpeculativePolicy::Constant {
+            delay,
+            copies_max: 2,
+        };
+        assert_eq!(
+            [0, 1, 2].map(|copies| policy.pause_after(copies)),
+            [Some(delay), Some(delay), None]
+        );
         assert_eq!(SpeculativePolicy::default().pause_after(0), None);
     }
 }

@@ -36,7 +36,11 @@ impl MonotonicTimestamps {
     /// Computes the timestamp that follows `last` when the clock shows `unix_micros`.
     #[inline]
     pub const fn after(last: i64, unix_micros: i64) -> i64 {
-        if last < unix_micros { unix_micros } else { last.saturating_add(1) }
+        if last < unix_micros {
+            unix_micros
+        } else {
+            last.saturating_add(1)
+        }
     }
 }
 
@@ -50,7 +54,10 @@ mod tests {
     #[test]
     fn timestamps_grow_while_the_clock_stands_still_or_goes_back() {
         let mut timestamps = MonotonicTimestamps::new();
-        let seen: Vec<i64> = [100, 100, 99, 200].iter().map(|&now| timestamps.next(now)).collect();
+        let seen: Vec<i64> = [100, 100, 99, 200]
+            .iter()
+            .map(|&now| timestamps.next(now))
+            .collect();
         assert_eq!(seen, [100, 101, 102, 200]);
     }
 

@@ -46,11 +46,18 @@ impl Strategy {
                 _ => rest.push((name, value)),
             }
         }
-        let other = || Self::Other { class: class.into() };
-        match class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class) {
+        let other = || Self::Other {
+            class: class.into(),
+        };
+        match class
+            .strip_prefix("org.apache.cassandra.locator.")
+            .unwrap_or(class)
+        {
             "SimpleStrategy" => {
                 let factor = rest.iter().find(|(name, _)| *name == "replication_factor");
-                factor.and_then(|(_, text)| factor_of(text)).map_or_else(other, |factor| Self::Simple { factor })
+                factor
+                    .and_then(|(_, text)| factor_of(text))
+                    .map_or_else(other, |factor| Self::Simple { factor })
             }
             "NetworkTopologyStrategy" => network(&rest).unwrap_or_else(other),
             "LocalStrategy" => Self::Local,
@@ -105,7 +112,11 @@ enum Lists {
     /// The same nodes for each token.
     Same(Arc<[HostIdx]>),
     /// By ring position, the number of a list; by that number, where the list starts in `flat`.
-    Each { numbers: Arc<[u32]>, starts: Arc<[u32]>, flat: Arc<[HostIdx]> },
+    Each {
+        numbers: Arc<[u32]>,
+        starts: Arc<[u32]>,
+        flat: Arc<[HostIdx]>,
+    },
 }
 
 impl Placement {
@@ -135,7 +146,11 @@ impl Placement {
             Lists::None => None,
             Lists::Owner => owners.get(position..=position),
             Lists::Same(all) => Some(&all[..]),
-            Lists::Each { numbers, starts, flat } => numbers.get(position).and_then(|number| {
+            Lists::Each {
+                numbers,
+                starts,
+                flat,
+            } => numbers.get(position).and_then(|number| {
                 let number = usize::try_from(*number).ok()?;
                 let from = usize::try_from(*starts.get(number)?).ok()?;
                 let to = usize::try_from(*starts.get(number + 1)?).ok()?;
@@ -151,7 +166,11 @@ impl Placement {
         match &self.lists {
             Lists::None | Lists::Owner => 0,
             Lists::Same(all) => size_of_val::<[_]>(all),
-            Lists::Each { numbers, starts, flat } => {
+            Lists::Each {
+                numbers,
+                starts,
+                flat,
+            } => {
                 size_of_val::<[_]>(numbers) + size_of_val::<[_]>(starts) + size_of_val::<[_]>(flat)
             }
         }
@@ -161,7 +180,10 @@ impl Placement {
 /// Each node once, in the order of its first token.
 fn distinct(owners: &[HostIdx], hosts: usize) -> Vec<HostIdx> {
     let mut seen = vec![false; hosts];
-    let first = |host: &&HostIdx| seen.get_mut(host.at()).is_some_and(|seen| !std::mem::replace(seen, true));
+    let first = |host: &&HostIdx| {
+        seen.get_mut(host.at())
+            .is_some_and(|seen| !std::mem::replace(seen, true))
+    };
     owners.iter().filter(first).copied().collect()
 }
 
@@ -199,7 +221,12 @@ impl<'a> Walk<'a> {
         for host in &nodes {
             walk.join(*host, 0, 0);
         }
-        walk.groups.push(Group { head: None, take: factor.min(count(nodes.len())), repeats: u32::MAX, racks: 1 });
+        walk.groups.push(Group {
+            head: None,
+            take: factor.min(count(nodes.len())),
+            repeats: u32::MAX,
+            racks: 1,
+        });
         walk
     }
 
@@ -210,7 +237,9 @@ impl<'a> Walk<'a> {
             let mut racks: Vec<Option<&str>> = Vec::new();
             let mut members = 0;
             for idx in &nodes {
-                let Some(host) = hosts.get(idx.at()) else { continue };
+                let Some(host) = hosts.get(idx.at()) else {
+                    continue;
+                };
                 if host.datacenter.as_deref() != Some(datacenter) {
                     continue;
                 }
@@ -224,7 +253,12 @@ impl<'a> Walk<'a> {
                 members += 1;
             }
             let repeats = factor.saturating_sub(count(racks.len()));
-            walk.groups.push(Group { head: None, take: (*factor).min(members), repeats, racks: racks.len() });
+            walk.groups.push(Group {
+                head: None,
+                take: (*factor).min(members),
+                repeats,
+                racks: racks.len(),
+            });
         }
         walk
     }
@@ -270,7 +304,9 @@ impl<'a> Walk<'a> {
     /// Moves the owner of `position` to the head of its chain.
     fn step(&mut self, position: usize, at: usize) {
         let host = self.owners[position];
-        let Some(group) = self.members.get(host.at()).copied().flatten() else { return };
+        let Some(group) = self.members.get(host.at()).copied().flatten() else {
+            return;
+        };
         self.next_at[host.at()] = at;
         let head = self.groups[group].head;
         if head == Some(host) {
@@ -337,7 +373,11 @@ impl Interner {
 
     fn lists(mut self, numbers: Vec<u32>) -> Lists {
         self.starts.push(count(self.flat.len()));
-        Lists::Each { numbers: numbers.into(), starts: self.starts.into(), flat: self.flat.into() }
+        Lists::Each {
+            numbers: numbers.into(),
+            starts: self.starts.into(),
+            flat: self.flat.into(),
+        }
     }
 }
 
@@ -345,3 +385,6 @@ impl Interner {
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,23 +42,37 @@ mod tests {
     use crate::routing::token::Partitioner;
 
     fn sharder(shards: u16, ignore_msb: u8) -> Sharder {
-        Sharder { shards: NonZeroU16::new(shards).expect("not zero"), ignore_msb }
+        Sharder {
+            shards: NonZeroU16::new(shards).expect("not zero"),
+            ignore_msb,
+        }
     }
 
     fn shards_of(shards: u16, keys: &[&[u8]]) -> Vec<u16> {
         let token = |key: &&[u8]| Partitioner::Murmur3.token(key).expect("murmur is known");
-        keys.iter().map(|key| sharder(shards, 12).shard_of(token(key)).0).collect()
+        keys.iter()
+            .map(|key| sharder(shards, 12).shard_of(token(key)).0)
+            .collect()
     }
 
     #[test]
     fn keys_land_on_the_shards_of_a_twelve_shard_node() {
-        assert_eq!(shards_of(12, &[b"a", b"b", b"c", b"e", b"100000"]), [4, 6, 6, 4, 2]);
+        assert_eq!(
+            shards_of(12, &[b"a", b"b", b"c", b"e", b"100000"]),
+            [4, 6, 6, 4, 2]
+        );
     }
 
     #[test]
     fn tokens_near_both_ends_land_on_the_last_of_four_shards() {
-        assert_eq!(sharder(4, 12).shard_of(Token(-9_219_783_007_514_621_794)), Shard(3));
-        assert_eq!(sharder(4, 12).shard_of(Token(9_222_582_454_147_032_830)), Shard(3));
+        assert_eq!(
+            sharder(4, 12).shard_of(Token(-9_219_783_007_514_621_794)),
+            Shard(3)
+        );
+        assert_eq!(
+            sharder(4, 12).shard_of(Token(9_222_582_454_147_032_830)),
+            Shard(3)
+        );
     }
 
     #[test]
@@ -72,7 +86,9 @@ mod tests {
 
     #[test]
     fn without_ignored_bits_the_ring_is_cut_into_equal_arcs() {
-        let shards: Vec<_> = [Token::MIN, Token(0), Token::MAX].map(|token| sharder(8, 0).shard_of(token).0).into();
+        let shards: Vec<_> = [Token::MIN, Token(0), Token::MAX]
+            .map(|token| sharder(8, 0).shard_of(token).0)
+            .into();
         assert_eq!(shards, [0, 4, 7]);
     }
 

@@ -110,7 +110,11 @@ impl<H> Clone for PoolView<H> {
 
 impl<H> Default for PoolView<H> {
     fn default() -> Self {
-        Self { sharder: None, connections: Arc::new([]), starts: Arc::new([]) }
+        Self {
+            sharder: None,
+            connections: Arc::new([]),
+            starts: Arc::new([]),
+        }
     }
 }
 
@@ -120,7 +124,11 @@ impl<H> PoolView<H> {
     pub fn new(sharder: Option<Sharder>, connections: Vec<(Option<Shard>, H)>) -> Self {
         let Some(known) = sharder else {
             let connections = connections.into_iter().map(|(_, handle)| handle).collect();
-            return Self { sharder, connections, starts: Arc::new([]) };
+            return Self {
+                sharder,
+                connections,
+                starts: Arc::new([]),
+            };
         };
         let mut sharded: Vec<(Shard, H)> = connections
             .into_iter()
@@ -128,10 +136,18 @@ impl<H> PoolView<H> {
             .filter(|(shard, _)| shard.0 < known.shards.get())
             .collect();
         sharded.sort_by_key(|(shard, _)| *shard);
-        let start = |shard| u32::try_from(sharded.partition_point(|(own, _)| own.0 < shard)).unwrap_or(u32::MAX);
-        let starts = (0..known.shards.get()).map(start).chain([u32::try_from(sharded.len()).unwrap_or(u32::MAX)]);
+        let start = |shard| {
+            u32::try_from(sharded.partition_point(|(own, _)| own.0 < shard)).unwrap_or(u32::MAX)
+        };
+        let starts = (0..known.shards.get())
+            .map(start)
+            .chain([u32::try_from(sharded.len()).unwrap_or(u32::MAX)]);
         let starts = starts.collect();
-        Self { sharder, connections: sharded.into_iter().map(|(_, handle)| handle).collect(), starts }
+        Self {
+            sharder,
+            connections: sharded.into_iter().map(|(_, handle)| handle).collect(),
+            starts,
+        }
     }
 
     /// How the node maps tokens to shards; `None` for a node without shards.
@@ -149,7 +165,11 @@ impl<H> PoolView<H> {
     /// The connections that reach `shard`; empty when the node has no such shard or none is connected.
     #[must_use]
     pub fn on_shard(&self, shard: Shard) -> &[H] {
-        let start = |at: usize| self.starts.get(at).and_then(|start| usize::try_from(*start).ok());
+        let start = |at: usize| {
+            self.starts
+                .get(at)
+                .and_then(|start| usize::try_from(*start).ok())
+        };
         let (from, to) = (start(usize::from(shard.0)), start(usize::from(shard.0) + 1));
         match (from, to) {
             (Some(from), Some(to)) => self.connections.get(from..to).unwrap_or(&[]),
@@ -232,7 +252,10 @@ impl<H> Routing<H> {
     #[must_use]
     pub fn table_idx(&self, keyspace: &str, table: &str) -> Option<TableIdx> {
         let key = |idx: &TableIdx| self.table(*idx).map(|own| (&*own.keyspace, &*own.name));
-        let at = self.table_order.binary_search_by(|idx| key(idx).cmp(&Some((keyspace, table)))).ok()?;
+        let at = self
+            .table_order
+            .binary_search_by(|idx| key(idx).cmp(&Some((keyspace, table))))
+            .ok()?;
         self.table_order.get(at).copied()
     }
 
@@ -266,7 +289,10 @@ impl<H> Routing<H> {
     /// Finds a current member by its identity; a scan, for rare use.
     #[must_use]
     pub fn host_by_id(&self, id: Uuid) -> Option<HostIdx> {
-        let at = self.hosts.iter().position(|host| host.id == id && host.state != HostState::Removed)?;
+        let at = self
+            .hosts
+            .iter()
+            .position(|host| host.id == id && host.state != HostState::Removed)?;
         u16::try_from(at).ok().map(HostIdx)
     }
 
@@ -281,4 +307,71 @@ impl<H> Routing<H> {
 pub trait Loads<H> {
     /// How many requests wait for an answer on a connection.
     fn in_flight(&self, handle: &H) -> u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    fn sharder(shards: u16) -> Option<Sharder> {
+        Some(Sharder {
+            shards: NonZeroU16::new(shards).expect("not zero"),
+            ignore_msb: 12,
+        })
+    }
+
+    #[test]
+    fn connections_are_found_by_their_shard() {
+        let view = PoolView::new(
+            sharder(3),
+            vec![
+                (Some(Shard(2)), 'c'),
+                (Some(Shard(0)), 'a'),
+                (Some(Shard(2)), 'd'),
+            ],
+        );
+        assert_eq!(view.on_shard(Shard(0)), ['a']);
+        assert!(view.on_shard(Shard(1)).is_empty());
+        assert_eq!(view.on_shard(Shard(2)), ['c', 'd']);
+        assert!(view.on_shard(Shard(3)).is_empty());
+        assert_eq!(view.connections(), ['a', 'c', 'd']);
+    }
+
+    #[test]
+    fn a_connection_on_a_shard_the_node_does_not_have_is_not_used() {
+        let view = PoolView::new(
+            sharder(2),
+            vec![(Some(Shard(2)), 'x'), (None, 'y'), (Some(Shard(1)), 'z')],
+        );
+        assert_eq!(view.connections(), ['z']);
+    }
+
+    #[test]
+    fn a_node_without_shards_has_connections_all_the_same() {
+        let view = PoolView::new(None, vec![(None, 'a'), (Some(Shard(1)), 'b')]);
+        assert_eq!(view.connections(), ['a', 'b']);
+        assert!(view.on_shard(Shard(0)).is_empty());
+    }
+
+    #[test]
+    fn tables_are_found_by_exact_names() {
+        let table = |keyspace: &str, name: &str| TableRouting {
+            keyspace: keyspace.into(),
+            name: name.into(),
+            partitioner: Partitioner::Murmur3,
+            placement: None,
+        };
+        let routing = Routing::<()> {
+            tables: Arc::new([table("ks", "z"), table("ks", "A"), table("a", "z")]),
+            table_order: Arc::new([TableIdx(2), TableIdx(1), TableIdx(0)]),
+            ..Routing::default()
+        };
+        assert_eq!(routing.table_idx("ks", "z"), Some(TableIdx(0)));
+        assert_eq!(routing.table_idx("ks", "A"), Some(TableIdx(1)));
+        assert_eq!(routing.table_idx("ks", "a"), None);
+        assert!(routing.replicas(TableIdx(0), Token(1)).is_empty());
+        assert!(routing.replicas(TableIdx(9), Token(1)).is_empty());
+    }
 }

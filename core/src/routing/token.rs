@@ -14,7 +14,11 @@ impl Token {
     /// Makes a token of a hash; the smallest number is reserved and becomes the greatest.
     #[must_use]
     pub const fn from_hash(hash: i64) -> Self {
-        if hash == i64::MIN { Self::MAX } else { Self(hash) }
+        if hash == i64::MIN {
+            Self::MAX
+        } else {
+            Self(hash)
+        }
     }
 }
 
@@ -80,10 +84,16 @@ impl TokenHasher {
     pub fn new(partitioner: Partitioner, parts: usize) -> Self {
         let state = match partitioner {
             Partitioner::Murmur3 => State::Murmur3(Murmur3::default()),
-            Partitioner::Cdc => State::Cdc { head: [0; 8], len: 0 },
+            Partitioner::Cdc => State::Cdc {
+                head: [0; 8],
+                len: 0,
+            },
             Partitioner::Other => State::Other,
         };
-        Self { state, composite: 1 < parts }
+        Self {
+            state,
+            composite: 1 < parts,
+        }
     }
 
     /// Adds the next part of the key, in key order.
@@ -173,9 +183,19 @@ impl Murmur3 {
         let whole = u128::from_le_bytes(*block);
         let (k1, k2) = (low(whole), low(whole >> 64));
         self.h1 ^= mix1(k1);
-        self.h1 = self.h1.rotate_left(27).wrapping_add(self.h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        self.h1 = self
+            .h1
+            .rotate_left(27)
+            .wrapping_add(self.h2)
+            .wrapping_mul(5)
+            .wrapping_add(0x52dc_e729);
         self.h2 ^= mix2(k2);
-        self.h2 = self.h2.rotate_left(31).wrapping_add(self.h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+        self.h2 = self
+            .h2
+            .rotate_left(31)
+            .wrapping_add(self.h1)
+            .wrapping_mul(5)
+            .wrapping_add(0x3849_5ab5);
     }
 
     fn finish(mut self) -> i64 {
@@ -199,7 +219,9 @@ impl Murmur3 {
         self.h2 ^= self.len;
         self.h1 = self.h1.wrapping_add(self.h2);
         self.h2 = self.h2.wrapping_add(self.h1);
-        final_mix(self.h1).wrapping_add(final_mix(self.h2)).cast_signed()
+        final_mix(self.h1)
+            .wrapping_add(final_mix(self.h2))
+            .cast_signed()
     }
 }
 
@@ -304,7 +326,9 @@ mod tests {
 
     #[test]
     fn a_stream_id_carries_its_token_in_its_first_eight_bytes() {
-        let id = [0xc8, 0xa5, 0xf1, 0xe2, 0xd3, 0xb4, 0xa6, 0x97, 1, 2, 3, 4, 5, 6, 7, 8];
+        let id = [
+            0xc8, 0xa5, 0xf1, 0xe2, 0xd3, 0xb4, 0xa6, 0x97, 1, 2, 3, 4, 5, 6, 7, 8,
+        ];
         assert_eq!(cdc(&id), Token(-3_988_515_938_449_971_561));
         let mut reserved = [0; 16];
         reserved[0] = 0x80;
@@ -318,10 +342,22 @@ mod tests {
 
     #[test]
     fn partitioners_are_known_by_the_last_part_of_their_class_name() {
-        assert_eq!(Partitioner::from_class_name("org.apache.cassandra.dht.Murmur3Partitioner"), Partitioner::Murmur3);
-        assert_eq!(Partitioner::from_class_name("com.scylladb.dht.CDCPartitioner"), Partitioner::Cdc);
-        assert_eq!(Partitioner::from_class_name("CDCPartitioner"), Partitioner::Cdc);
-        assert_eq!(Partitioner::from_class_name("org.apache.cassandra.dht.RandomPartitioner"), Partitioner::Other);
+        assert_eq!(
+            Partitioner::from_class_name("org.apache.cassandra.dht.Murmur3Partitioner"),
+            Partitioner::Murmur3
+        );
+        assert_eq!(
+            Partitioner::from_class_name("com.scylladb.dht.CDCPartitioner"),
+            Partitioner::Cdc
+        );
+        assert_eq!(
+            Partitioner::from_class_name("CDCPartitioner"),
+            Partitioner::Cdc
+        );
+        assert_eq!(
+            Partitioner::from_class_name("org.apache.cassandra.dht.RandomPartitioner"),
+            Partitioner::Other
+        );
         assert_eq!(Partitioner::Other.token(b"a"), None);
     }
 }

@@ -2,9 +2,9 @@
 
 pub mod column_type;
 pub mod custom_type;
-pub mod value;
-pub mod encode;
 pub mod decode;
+pub mod encode;
+mod impls;
 pub mod row;
 pub mod udt;
-mod impls;
+pub mod value;
