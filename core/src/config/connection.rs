@@ -1,1 +1,58 @@
-//! TODO
+//! Owns the settings of single connections: timings and socket options.
+//! Leaves out how many connections there are and to whom.
+
+use std::time::Duration;
+
+/// Says how connections are opened, kept alive and given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionConfig {
+    /// Limits one attempt to open a socket. 5 s: a packet lost twice still gets through, a dead host does not hold up
+    /// the next attempt for long.
+    pub connect_timeout: Duration,
+    /// Limits everything between an open socket and a usable connection. 5 s: a handshake is a handful of round
+    /// trips, and a busy server should not be asked again too soon.
+    pub handshake_timeout: Duration,
+    /// Sets after how long a silence the server is asked whether it is still there; none or zero switches that off.
+    /// 30 s: below the idle limits of common firewalls and load balancers.
+    pub keepalive_interval: Option<Duration>,
+    /// Limits the wait for a sign of life after such a question. 10 s: longer than any pause of a healthy server.
+    pub keepalive_timeout: Duration,
+    /// Sets the socket options.
+    pub socket: SocketOptions,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(5),
+            keepalive_interval: Some(Duration::from_secs(30)),
+            keepalive_timeout: Duration::from_secs(10),
+            socket: SocketOptions::default(),
+        }
+    }
+}
+
+/// Says what the adapter sets on a socket before it connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Sends small packets at once. On by default: batches are made above the socket.
+    pub nodelay: bool,
+    /// Sets the idle time before TCP's own keepalive starts; off by default, because requests are watched anyway.
+    pub keepalive: Option<Duration>,
+    /// Sets the size of the kernel's receive buffer in bytes; the system's choice by default.
+    pub recv_buffer: Option<usize>,
+    /// Sets the size of the kernel's send buffer in bytes; the system's choice by default.
+    pub send_buffer: Option<usize>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        Self {
+            nodelay: true,
+            keepalive: None,
+            recv_buffer: None,
+            send_buffer: None,
+        }
+    }
+}

@@ -1,8 +1,6 @@
-//! TODO
+//! Owns one connection: framing, handshake, stream ids, deadlines, keepalive.
+//! Leaves out sockets, and every decision about which connections there are.
 
-pub mod keepalive;
-pub mod phase;
 pub mod plan;
-pub mod recv;
-pub mod send;
-pub mod streams;
+
+pub use plan::{Address, ConnectSpec, Role};

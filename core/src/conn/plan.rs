@@ -1,1 +1,68 @@
-//! TODO
+//! Owns what is decided before a connection exists: whom to dial, and how to speak to them.
+//! Leaves out the choice itself, which is the pool's and the control plane's.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::config::connection::SocketOptions;
+
+/// Is what an adapter dials.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Address {
+    /// Is an IP address and a port.
+    Tcp(SocketAddr),
+    /// Is the path of a Unix socket, such as a server's maintenance socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+/// Describes one attempt to open a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectSpec {
+    /// Is what to dial.
+    pub address: Address,
+    /// Binds this local port first; a busy port is an error of the attempt.
+    pub source_port: Option<u16>,
+    /// Binds this local address first.
+    pub local_ip: Option<IpAddr>,
+    /// Sets these options before connecting.
+    pub socket: SocketOptions,
+}
+
+impl ConnectSpec {
+    /// Describes an attempt with a port and options of the system's choice.
+    pub fn new(address: impl Into<Address>) -> Self {
+        Self {
+            address: address.into(),
+            source_port: None,
+            local_ip: None,
+            socket: SocketOptions::default(),
+        }
+    }
+}
+
+/// Tells apart what a connection is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Registers for events and carries the driver's own reads.
+    Control,
+    /// Carries the application's requests.
+    #[default]
+    Data,
+}
