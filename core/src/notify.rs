@@ -1,1 +1,126 @@
-//! TODO
+//! Owns what machines tell: [`ClusterEvent`]s for applications, [`Note`]s for operators.
+//! Leaves out how they are shown: the engine turns notes into log records, applications do as they like.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::conn::Address;
+use crate::error::connect::{ConnectError, ConnectionError};
+use crate::error::protocol::ProtocolError;
+use crate::wire::{EventKind, SchemaChange};
+
+/// Tells an application what changed in the cluster, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClusterEvent {
+    /// A node is new in the cluster.
+    HostAdded {
+        /// Is its id.
+        host_id: Uuid,
+        /// Is where it is reached.
+        address: SocketAddr,
+    },
+    /// A node left the cluster.
+    HostRemoved {
+        /// Is its id.
+        host_id: Uuid,
+        /// Is where it was reached.
+        address: SocketAddr,
+    },
+    /// A node can be reached again.
+    HostUp {
+        /// Is its id.
+        host_id: Uuid,
+        /// Is where it is reached.
+        address: SocketAddr,
+    },
+    /// A node can no longer be reached.
+    HostDown {
+        /// Is its id.
+        host_id: Uuid,
+        /// Is where it was reached.
+        address: SocketAddr,
+    },
+    /// A part of the schema changed.
+    SchemaChanged(SchemaChange),
+    /// Events may have been missed, and everything was read again since.
+    Resynced,
+}
+
+/// Tells an operator about something rare and worth knowing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Note {
+    /// An event from a server could not be read and was skipped.
+    EventUnreadable {
+        /// Is the server.
+        address: Address,
+        /// Is what is wrong with it.
+        error: ProtocolError,
+    },
+    /// An event of an unknown kind, or with an unknown detail, was skipped.
+    EventUnknown {
+        /// Is the server.
+        address: Address,
+        /// Is its kind as sent.
+        kind: String,
+    },
+    /// A server knows no events of this kind; the connection goes on without them.
+    EventNotOffered {
+        /// Is the server.
+        address: Address,
+        /// Is the kind.
+        kind: EventKind,
+    },
+    /// Credentials are configured, and the server did not ask for them.
+    LoginNotAsked {
+        /// Is the server.
+        address: Address,
+    },
+    /// The limit on orphans is not below the number of requests in flight and was lowered.
+    OrphanLimitLowered {
+        /// Is what was asked for.
+        configured: u16,
+        /// Is what holds.
+        effective: u16,
+    },
+    /// A message of the handshake could not hold one of its options; it was left out.
+    StartupOptionLeftOut {
+        /// Is the option's key.
+        key: &'static str,
+        /// Is the length of its value in bytes.
+        len: usize,
+    },
+    /// The server attached a warning to an answer of the driver's own.
+    ServerWarning {
+        /// Is the server.
+        address: Address,
+        /// Is its text.
+        text: String,
+    },
+    /// A connection takes no more requests and closes after those in flight.
+    Draining {
+        /// Is the server.
+        address: Address,
+        /// Is why.
+        error: ConnectionError,
+    },
+    /// An attempt to connect failed.
+    ConnectFailed(Arc<ConnectError>),
+    /// An open connection ended.
+    ConnectionLost {
+        /// Is the server.
+        address: Address,
+        /// Is why.
+        error: ConnectionError,
+    },
+    /// A row of a system table was skipped.
+    RowSkipped {
+        /// Is the table.
+        table: &'static str,
+        /// Is what is wrong with the row.
+        why: &'static str,
+    },
+}

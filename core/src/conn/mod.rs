@@ -3,4 +3,4 @@
 
 pub mod plan;
 
-pub use plan::{Address, ConnectSpec, Role};
+pub use plan::{Address, CloseReason, ConnectSpec, Role};

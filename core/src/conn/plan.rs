@@ -66,3 +66,37 @@ pub enum Role {
     #[default]
     Data,
 }
+
+/// Says why this side closes a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The session ends.
+    SessionClosed,
+    /// Nobody needs the connection: it is beyond what the pool wants.
+    Surplus,
+    /// The node left the cluster, or is filtered out.
+    HostRemoved,
+    /// The node is reached at another address now.
+    AddressChanged,
+    /// The attempt took too long.
+    TimedOut,
+    /// Another control connection was chosen.
+    Replaced,
+    /// The connection reached its maximum age.
+    Aged,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SessionClosed => "the session was closed",
+            Self::Surplus => "the connection was not needed",
+            Self::HostRemoved => "the host was removed",
+            Self::AddressChanged => "the host has another address",
+            Self::TimedOut => "the attempt took too long",
+            Self::Replaced => "another connection took its place",
+            Self::Aged => "the connection reached its maximum age",
+        })
+    }
+}
