@@ -4,8 +4,14 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use uuid::Uuid;
 
 use crate::config::connection::SocketOptions;
+use crate::config::session::SessionConfig;
+use crate::seed::Seed;
+use crate::wire::{EventKind, ProtocolFeatures, ProtocolVersion, ShardInfo};
 
 /// Is what an adapter dials.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,4 +105,54 @@ impl fmt::Display for CloseReason {
             Self::Aged => "the connection reached its maximum age",
         })
     }
+}
+
+/// Says everything that a [`Connection`](crate::conn::Connection) needs to know to become usable.
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// Is whom the socket leads to; for logins and messages.
+    pub address: Address,
+    /// Is what the connection is for.
+    pub role: Role,
+    /// Is the protocol version to ask for.
+    pub version: ProtocolVersion,
+    /// Gives reporting, credentials, timings and limits.
+    pub session: Arc<SessionConfig>,
+    /// Is the local datacenter, where it had to be inferred; only reported.
+    pub datacenter: Option<Arc<str>>,
+    /// Is the keyspace to enter, by its exact name: case matters, no quotes.
+    pub keyspace: Option<Arc<str>>,
+    /// Are the events to register for; only a control connection does.
+    pub events: Vec<EventKind>,
+    /// Gives all randomness of the connection.
+    pub seed: Seed,
+}
+
+impl ConnectionPlan {
+    /// Plans a data connection with the session's settings.
+    pub fn new(address: impl Into<Address>, session: Arc<SessionConfig>, seed: Seed) -> Self {
+        Self {
+            address: address.into(),
+            role: Role::Data,
+            version: ProtocolVersion::default(),
+            keyspace: session.keyspace.clone(),
+            session,
+            datacenter: None,
+            events: Vec::new(),
+            seed,
+        }
+    }
+}
+
+/// Describes a usable connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// Is whom it leads to.
+    pub address: Address,
+    /// Are the protocol features both sides agreed on.
+    pub features: ProtocolFeatures,
+    /// Is the shard that serves it, and how the node is sharded; none with servers that have no shards.
+    pub shard: Option<ShardInfo>,
+    /// Is the node's id, where the server tells it.
+    pub host_id: Option<Uuid>,
 }
