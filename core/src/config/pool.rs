@@ -3,7 +3,6 @@
 
 /// How many connections a session opens to each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PoolConfig {
     /// Whether hosts outside of the local datacenter get a pool; off, they are known but never dialled.
     pub remote_datacenters: bool,

@@ -1,69 +1,159 @@
-//! Owns the settings of a whole session.
-//! Leaves out what single requests can change.
+//! Owns the settings of a whole session, and contact points.
+//! Settings of connections, pools, limits and requests are in their own modules.
 
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::config::connection::ConnectionConfig;
-use crate::config::limits::Limits;
+use super::connection::ConnectionConfig;
+use super::limits::Limits;
+use super::pool::PoolConfig;
+use crate::error::session::{ConfigError, ContactPointProblem};
+use crate::policy::address::AddressTranslator;
 use crate::policy::auth::Credentials;
+use crate::policy::host_filter::HostFilter;
+use crate::policy::reconnect::ReconnectPolicy;
 use crate::seed::Random;
 
-/// Holds every setting of a session.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Is the id that every connection of the session tells the server.
-    pub session_id: Uuid,
-    /// Gives the login, where a server asks for one.
+    /// Where the cluster is looked for: at start, and again when no known host answers any more.
+    pub contact_points: Vec<ContactPoint>,
+    /// The datacenter to prefer; unset, that of the first contact point that answers.
+    pub local_datacenter: Option<Arc<str>>,
+    /// The login, read once for each connection.
     pub credentials: Option<Arc<dyn Credentials>>,
-    /// Restricts the authenticators that get the login, by class name; none means any.
+    /// The server-side authenticator classes that may see the login; unset, any.
     pub authenticators_allowed: Option<Vec<String>>,
-    /// Is the keyspace of all connections.
+    /// The keyspace of unqualified names, in exact case.
     pub keyspace: Option<Arc<str>>,
-    /// Describes the application to the server.
+    /// The identity that every connection of this session tells the server.
+    pub session_id: Uuid,
+    /// What the application tells of itself.
     pub application: ApplicationInfo,
-    /// Describes the driver to the server.
+    /// What the driver tells of itself.
     pub driver: DriverInfo,
-    /// Sets timings and socket options of connections.
+    /// The settings of each connection.
     pub connection: ConnectionConfig,
-    /// Bounds what one connection may hold.
+    /// The bounds on memory and work.
     pub limits: Limits,
+    /// The settings of the pools.
+    pub pool: PoolConfig,
+    /// The delays between attempts to connect to a host.
+    pub reconnect: ReconnectPolicy,
+    /// Which hosts may be connected to; unset, all.
+    pub host_filter: Option<Arc<dyn HostFilter>>,
+    /// How the hosts' own addresses are turned into those to dial; unset, they are dialled as they are.
+    pub address_translator: Option<Arc<dyn AddressTranslator>>,
+    /// How long a read of the system tables may take; unset, as long as the connection lives.
+    pub metadata_timeout: Option<Duration>,
+    /// How long changes are collected before the system tables are read again.
+    pub refresh: RefreshConfig,
+    /// What must be connected before the session counts as ready.
+    pub ready: ReadinessRule,
+    /// How long the session may take to become ready.
+    pub readiness_timeout: Duration,
 }
 
 impl SessionConfig {
-    /// Makes the default settings, with a session id of its own.
+    /// Makes the default settings with a session id of its own.
+    #[must_use]
     pub fn new(random: &mut Random) -> Self {
         Self {
             session_id: random.uuid(),
+            ..Self::default()
+        }
+    }
+
+    /// Checks what can be checked before anything is dialled.
+    ///
+    /// # Errors
+    /// There is no contact point, or a setting makes no sense.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.contact_points.is_empty() {
+            return Err(ConfigError::NoContactPoint);
+        }
+        if let Some(name) = &self.keyspace {
+            check_keyspace(name)?;
+        }
+        if self.pool.opening_max == 0 {
+            return Err(ConfigError::Zero {
+                setting: "pool.opening_max",
+            });
+        }
+        if self.readiness_timeout.is_zero() {
+            return Err(ConfigError::Zero {
+                setting: "readiness_timeout",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Checks the name of a keyspace as the servers do: 1 to 48 letters, digits and underscores.
+///
+/// # Errors
+/// The name is empty, too long or has another character.
+pub fn check_keyspace(name: &str) -> Result<(), ConfigError> {
+    let fits = !name.is_empty() && name.len() <= KEYSPACE_LEN_MAX;
+    if fits
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        return Ok(());
+    }
+    Err(ConfigError::Keyspace { name: name.into() })
+}
+
+impl Default for SessionConfig {
+    /// The defaults, with a session id of zeros: give it one with [`SessionConfig::new`].
+    fn default() -> Self {
+        Self {
+            contact_points: Vec::new(),
+            local_datacenter: None,
             credentials: None,
             authenticators_allowed: None,
             keyspace: None,
+            session_id: Uuid::nil(),
             application: ApplicationInfo::default(),
             driver: DriverInfo::default(),
             connection: ConnectionConfig::default(),
             limits: Limits::default(),
+            pool: PoolConfig::default(),
+            reconnect: ReconnectPolicy::default(),
+            host_filter: None,
+            address_translator: None,
+            metadata_timeout: Some(METADATA_TIMEOUT),
+            refresh: RefreshConfig::default(),
+            ready: ReadinessRule::default(),
+            readiness_timeout: READINESS_TIMEOUT,
         }
     }
 }
 
-/// Describes the application to the server; what is empty is not sent.
+/// What the application tells the server of itself; what is empty is not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplicationInfo {
-    /// Is its name.
+    /// The name of the application.
     pub name: Option<String>,
-    /// Is its version.
+    /// The version of the application.
     pub version: Option<String>,
-    /// Identifies one instance of it.
+    /// What tells instances of the application apart.
     pub client_id: Option<String>,
 }
 
-/// Describes the driver to the server; a binding over this driver puts its own name here.
+/// What the driver tells the server of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
-    /// Is its name.
+    /// The name of the driver.
     pub name: String,
-    /// Is its version.
+    /// The version of the driver.
     pub version: String,
 }
 
@@ -72,6 +162,267 @@ impl Default for DriverInfo {
         Self {
             name: "Messina Rust Driver".into(),
             version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+/// How long changes are collected before the smallest read that covers them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefreshConfig {
+    /// The longest wait after a change of the members.
+    pub topology_delay_max: Duration,
+    /// The longest wait after a change of a host's health.
+    pub status_delay_max: Duration,
+    /// The longest wait after a change of the schema.
+    pub schema_delay_max: Duration,
+}
+
+impl Default for RefreshConfig {
+    /// One second each: a new node's row may come a little late, and a cluster's sessions should not ask in step.
+    fn default() -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            topology_delay_max: second,
+            status_delay_max: second,
+            schema_delay_max: second,
+        }
+    }
+}
+
+/// What must be connected before a session counts as ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReadinessRule {
+    /// The control connection alone.
+    ControlConnection,
+    /// One connection for requests.
+    #[default]
+    OneHost,
+    /// A connection to more than half of the preferred hosts.
+    Quorum,
+    /// Each preferred host connected or tried and failed.
+    AllTried,
+}
+
+/// A place to look for the cluster: a host name or an IP address, with a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContactPoint {
+    /// A host name or an IP address without brackets.
+    pub host: Arc<str>,
+    /// The port.
+    pub port: u16,
+}
+
+/// The port that the CQL protocol is assigned.
+pub const DEFAULT_PORT: u16 = 9042;
+
+impl fmt::Display for ContactPoint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(out, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(out, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl FromStr for ContactPoint {
+    type Err = ConfigError;
+
+    /// Reads `host`, `host:port`, `[v6]`, `[v6]:port`, or a bare IPv6 address, which never carries a port.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let refuse = |problem| ConfigError::ContactPoint {
+            text: text.into(),
+            problem,
+        };
+        let (host, port) = split(text).map_err(refuse)?;
+        let port = match port {
+            None => DEFAULT_PORT,
+            Some(digits) => port_of(digits).ok_or_else(|| refuse(ContactPointProblem::Port))?,
+        };
+        Ok(Self {
+            host: host.into(),
+            port,
+        })
+    }
+}
+
+impl From<std::net::SocketAddr> for ContactPoint {
+    fn from(address: std::net::SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string().into(),
+            port: address.port(),
+        }
+    }
+}
+
+fn split(text: &str) -> Result<(&str, Option<&str>), ContactPointProblem> {
+    if let Some(bracketed) = text.strip_prefix('[') {
+        let (host, rest) = bracketed
+            .split_once(']')
+            .ok_or(ContactPointProblem::Bracket)?;
+        if !is_v6(host) {
+            return Err(ContactPointProblem::Address);
+        }
+        return match rest.strip_prefix(':') {
+            Some(port) => Ok((host, Some(port))),
+            None if rest.is_empty() => Ok((host, None)),
+            None => Err(ContactPointProblem::Trailing),
+        };
+    }
+    match text.split_once(':') {
+        // Whatever follows the last colon of an IPv6 address is part of it, so it has the default port.
+        Some((_, rest)) if rest.contains(':') => match is_v6(text) {
+            true => Ok((text, None)),
+            false => Err(ContactPointProblem::Address),
+        },
+        Some((host, port)) => check_name(host).map(|()| (host, Some(port))),
+        None => check_name(text).map(|()| (text, None)),
+    }
+}
+
+/// Says whether the text is an IPv6 address, with or without a zone.
+fn is_v6(text: &str) -> bool {
+    let (address, zone) = text
+        .split_once('%')
+        .map_or((text, None), |(address, zone)| (address, Some(zone)));
+    let plain = |zone: &str| {
+        !zone.is_empty()
+            && zone
+                .chars()
+                .all(|c| c.is_ascii_graphic() && !"%/[]:".contains(c))
+    };
+    address.parse::<Ipv6Addr>().is_ok() && zone.is_none_or(plain)
+}
+
+fn check_name(name: &str) -> Result<(), ContactPointProblem> {
+    if name.is_empty() {
+        return Err(ContactPointProblem::Empty);
+    }
+    if name.len() <= HOST_LEN_MAX
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || "-._".contains(c))
+    {
+        // A name of digits and dots is a mistyped address, not a name to ask the resolver for.
+        let numeric = name.chars().all(|c| c.is_ascii_digit() || c == '.');
+        return if numeric && name.parse::<IpAddr>().is_err() {
+            Err(ContactPointProblem::Address)
+        } else {
+            Ok(())
+        };
+    }
+    Err(ContactPointProblem::Address)
+}
+
+fn port_of(digits: &str) -> Option<u16> {
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain
+        .then(|| digits.parse().ok())
+        .flatten()
+        .filter(|port| *port != 0)
+}
+
+/// The longest name that DNS allows.
+const HOST_LEN_MAX: usize = 253;
+/// The longest keyspace name that servers accept.
+const KEYSPACE_LEN_MAX: usize = 48;
+/// A read of the system tables is small; one that takes longer than this is stuck.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
+/// Long enough for a few addresses that do not answer, short enough for a program's start to fail visibly.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<(String, u16), ContactPointProblem> {
+        match text.parse::<ContactPoint>() {
+            Ok(point) => Ok((point.host.to_string(), point.port)),
+            Err(ConfigError::ContactPoint { problem, .. }) => Err(problem),
+            Err(other) => panic!("another kind of error: {other}"),
+        }
+    }
+
+    #[test]
+    fn names_and_addresses_are_read_with_and_without_a_port() {
+        for (text, host, port) in [
+            ("node1.example", "node1.example", 9042),
+            ("node1.example:9142", "node1.example", 9142),
+            ("my_node-1", "my_node-1", 9042),
+            ("192.0.2.1", "192.0.2.1", 9042),
+            ("192.0.2.1:9142", "192.0.2.1", 9142),
+            ("[::1]", "::1", 9042),
+            ("[2001:db8::1]:9142", "2001:db8::1", 9142),
+            ("fe80::1%eth0", "fe80::1%eth0", 9042),
+            ("[fe80::1%eth0]:9142", "fe80::1%eth0", 9142),
+        ] {
+            assert_eq!(parse(text), Ok((host.into(), port)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_v6_address_never_carries_a_port() {
+        assert_eq!(parse("2001:db8::1"), Ok(("2001:db8::1".into(), 9042)));
+        assert_eq!(
+            parse("2001:db8::1:9142"),
+            Ok(("2001:db8::1:9142".into(), 9042))
+        );
+    }
+
+    #[test]
+    fn malformed_contact_points_are_refused_with_their_reason() {
+        for (text, problem) in [
+            ("", ContactPointProblem::Empty),
+            (":9042", ContactPointProblem::Empty),
+            ("[2001:db8::1", ContactPointProblem::Bracket),
+            ("[node1]:9042", ContactPointProblem::Address),
+            ("[]", ContactPointProblem::Address),
+            ("[::1]9042", ContactPointProblem::Trailing),
+            ("host:", ContactPointProblem::Port),
+            ("host:0", ContactPointProblem::Port),
+            ("host:65536", ContactPointProblem::Port),
+            ("host:+9042", ContactPointProblem::Port),
+            ("host:90 42", ContactPointProblem::Port),
+            ("host:90:42", ContactPointProblem::Address),
+            ("ho st", ContactPointProblem::Address),
+            ("cql://host", ContactPointProblem::Port),
+            ("host/path", ContactPointProblem::Address),
+            ("192.0.2.256", ContactPointProblem::Address),
+            ("fe80::1%", ContactPointProblem::Address),
+        ] {
+            assert_eq!(parse(text), Err(problem), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_contact_point_reads_back_what_it_shows() {
+        for text in [
+            "node1.example:9142",
+            "[2001:db8::1]:9042",
+            "[fe80::1%eth0]:1",
+        ] {
+            let point: ContactPoint = text.parse().expect("well formed");
+            assert_eq!(point.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn settings_without_a_contact_point_are_refused() {
+        assert!(matches!(
+            SessionConfig::default().check(),
+            Err(ConfigError::NoContactPoint)
+        ));
+    }
+
+    #[test]
+    fn a_keyspace_name_that_no_server_accepts_is_refused() {
+        assert!(check_keyspace("MyKs_1").is_ok());
+        for name in ["", "a\"b", "a b", "k;", &"k".repeat(49)] {
+            assert!(
+                matches!(check_keyspace(name), Err(ConfigError::Keyspace { .. })),
+                "{name}"
+            );
         }
     }
 }

@@ -1,1 +1,260 @@
-//! TODO
+//! Owns the errors of a session as a whole: bad settings, a start that failed, a session that was closed.
+//! Errors of single requests are elsewhere.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::connect::{ConnectError, ConnectionError};
+use super::protocol::ProtocolError;
+use crate::conn::plan::Address;
+use crate::wire::server_error::ServerError;
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// There is nothing to connect to.
+    #[error("no contact point is given")]
+    NoContactPoint,
+    /// A contact point cannot be read.
+    #[error("contact point {text:?} is not usable: {problem}")]
+    ContactPoint {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        problem: ContactPointProblem,
+    },
+    /// A name that no keyspace can have.
+    #[error("{name:?} is not the name of a keyspace: 1 to 48 letters, digits and underscores are")]
+    Keyspace {
+        /// The name as given.
+        name: String,
+    },
+    /// A setting that must not be zero is.
+    #[error("{setting} must not be zero")]
+    Zero {
+        /// The path of the setting.
+        setting: &'static str,
+    },
+}
+
+/// What is wrong with the text of a contact point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContactPointProblem {
+    /// There is no host.
+    #[error("the host is missing")]
+    Empty,
+    /// A bracket is opened and not closed.
+    #[error("the closing bracket is missing")]
+    Bracket,
+    /// The host is neither a name nor an address.
+    #[error("the host is neither a name nor an IP address")]
+    Address,
+    /// The port is not a number from 1 to 65535.
+    #[error("the port is not a number from 1 to 65535")]
+    Port,
+    /// Something other than a port follows the bracket.
+    #[error("something other than a port follows the bracket")]
+    Trailing,
+}
+
+/// Why a session could not start, or ended.
+#[derive(Clone, Debug)]
+pub struct SessionError(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: SessionErrorKind,
+    failures: Vec<NodeFailure>,
+}
+
+/// The kinds of [`SessionError`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionErrorKind {
+    /// A setting cannot be used.
+    #[error("the settings cannot be used")]
+    Config(#[source] ConfigError),
+    /// Every contact point was tried and none can be used.
+    #[error("no contact point can be used")]
+    NoContactPoint,
+    /// The cluster was reached in part, but not as far as the readiness rule asks in the time given.
+    #[error("the session was not ready within {timeout:?}")]
+    NotReady {
+        /// The time given.
+        timeout: Duration,
+    },
+    /// The session was closed.
+    #[error("the session is closed")]
+    Closed,
+    /// The runtime did not let the session start.
+    #[error("the runtime cannot be used: {0}")]
+    Runtime(io::ErrorKind),
+    /// Schema agreement or a keyspace change did not come about.
+    #[error("the cluster did not carry out the command")]
+    Command,
+}
+
+impl SessionError {
+    /// Makes an error with what last failed at each node.
+    #[must_use]
+    pub fn new(kind: SessionErrorKind, failures: Vec<NodeFailure>) -> Self {
+        Self(Box::new(Inner { kind, failures }))
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn kind(&self) -> &SessionErrorKind {
+        &self.0.kind
+    }
+
+    /// The last failure of each node that has one, contact points first.
+    #[must_use]
+    pub fn failures(&self) -> &[NodeFailure] {
+        &self.0.failures
+    }
+}
+
+impl From<ConfigError> for SessionError {
+    fn from(error: ConfigError) -> Self {
+        Self::new(SessionErrorKind::Config(error), Vec::new())
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0.kind)?;
+        for (at, failure) in self.0.failures.iter().enumerate() {
+            write!(out, "{}{failure}", if at == 0 { ": " } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.kind {
+            SessionErrorKind::Config(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What last failed at one node, and when it is tried again.
+#[derive(Clone, Debug)]
+pub struct NodeFailure {
+    /// Which node.
+    pub node: NodeName,
+    /// Its last failure.
+    pub cause: NodeCause,
+    /// How long after the failure the next attempt comes; `None` when none is planned.
+    pub retry_in: Option<Duration>,
+}
+
+impl fmt::Display for NodeFailure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.node, self.cause)?;
+        match self.retry_in {
+            Some(delay) => write!(out, " (next try after {delay:?})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a node is named in a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeName {
+    /// A contact point whose name has no address so far.
+    ContactPoint(Arc<str>),
+    /// An address that was dialled for a contact point.
+    Address {
+        /// The contact point as configured, when it is a name.
+        contact_point: Option<Arc<str>>,
+        /// The address.
+        address: Address,
+    },
+    /// A member of the cluster.
+    Host {
+        /// Its identity.
+        id: Uuid,
+        /// The address dialled.
+        address: Address,
+    },
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ContactPoint(name) => write!(out, "{name}"),
+            Self::Address {
+                contact_point: None,
+                address,
+            } => write!(out, "{address}"),
+            Self::Address {
+                contact_point: Some(name),
+                address,
+            } => write!(out, "{name} ({address})"),
+            Self::Host { id, address } => write!(out, "{address} (host {id})"),
+        }
+    }
+}
+
+/// Why a node cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeCause {
+    /// Its name could not be resolved.
+    #[error("the name cannot be resolved: {0}")]
+    Resolve(io::ErrorKind),
+    /// Its name has no address.
+    #[error("the name has no address")]
+    NoAddress,
+    /// The address translator knows no way to it.
+    #[error("the address translator knows no address for it")]
+    Untranslated,
+    /// It could not be connected to.
+    #[error("{0}")]
+    Connect(ConnectError),
+    /// Its connection was lost.
+    #[error("{0}")]
+    Connection(ConnectionError),
+    /// It answered a read of its system tables with an error.
+    #[error("reading its {table} table failed: {}", .error.message)]
+    Server {
+        /// The table.
+        table: &'static str,
+        /// Its answer.
+        error: ServerError,
+    },
+    /// Its system tables made no sense.
+    #[error("reading its {table} table failed: {error}")]
+    Protocol {
+        /// The table.
+        table: &'static str,
+        /// What is wrong.
+        error: ProtocolError,
+    },
+    /// Its system tables lack something that must be there.
+    #[error("its {table} table has no usable {what}")]
+    Incomplete {
+        /// The table.
+        table: &'static str,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// It did not answer in time.
+    #[error("reading its {table} table took too long")]
+    Timeout {
+        /// The table.
+        table: &'static str,
+    },
+    /// Not tried so far.
+    #[error("not tried yet")]
+    NotTried,
+}
