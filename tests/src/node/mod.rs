@@ -1,5 +1,6 @@
 //! One simulated ScyllaDB node: bytes in, bytes out per connection. Sockets and threads belong to the module `serve`.
 
+pub(crate) mod cql;
 mod error;
 
 pub use error::{CqlError, CqlErrorDetail};

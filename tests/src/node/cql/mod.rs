@@ -1,0 +1,5 @@
+//! The part of CQL that the node understands: text to tokens, tokens to statements, statements to effects.
+
+pub(crate) mod ast;
+pub(crate) mod lexer;
+pub(crate) mod parser;
