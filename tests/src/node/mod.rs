@@ -2,5 +2,7 @@
 
 pub(crate) mod cql;
 mod error;
+pub(crate) mod store;
+pub(crate) mod values;
 
 pub use error::{CqlError, CqlErrorDetail};
