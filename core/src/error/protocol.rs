@@ -187,7 +187,7 @@ pub enum FrameEncodeError {
     /// A part that protocol version 4 cannot carry.
     #[error("{0} needs protocol version 5")]
     NeedsV5(FramePart),
-    /// There are not as many names as values, or the values are not whole.
+    /// There are not as many names as values, the values are not whole, or a batch has names at all.
     #[error("the names and the values of a statement do not match")]
     NamesMismatch,
     /// A large value's place is not within the values.

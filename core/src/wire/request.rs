@@ -1,14 +1,15 @@
 //! Requests: borrowed forms for sending, owned twins for the control plane and for peers. Which values to bind is
 //! decided in [`crate::exec`]; reading requests is the business of peers (`wire::peer`).
 
+pub(crate) mod encode;
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 
-use crate::error::protocol::FrameEncodeError;
 use crate::wire::consistency::{Consistency, SerialConsistency};
 use crate::wire::event::EventKind;
 use crate::wire::header::Opcode;
-use crate::wire::supported::ProtocolFeatures;
-use crate::wire::write::FrameSink;
 
 /// A request to send; borrows everything.
 #[derive(Clone, Copy, Debug)]
@@ -276,37 +277,112 @@ pub struct RequestOptions {
     pub custom_payload: Option<Vec<(String, Option<Bytes>)>>,
 }
 
-impl RequestRef<'_> {
+impl Request {
+    /// Lends the request in its borrowed form, for instance to submit it.
+    ///
+    /// Allocates only for values bound by name and for batches.
+    pub fn with_ref<R>(&self, f: impl FnOnce(RequestRef<'_>) -> R) -> R {
+        match self {
+            Self::Options => f(RequestRef::Options),
+            Self::Startup(options) => f(RequestRef::Startup(options)),
+            Self::AuthResponse(token) => f(RequestRef::AuthResponse(token.as_deref())),
+            Self::Register(kinds) => f(RequestRef::Register(kinds)),
+            Self::Query { text, params } => {
+                params.with_ref(|params| f(RequestRef::Query { text, params }))
+            }
+            Self::Prepare { text, keyspace } => f(RequestRef::Prepare {
+                text,
+                keyspace: keyspace.as_deref(),
+            }),
+            Self::Execute {
+                id,
+                result_metadata_id,
+                tablet_block,
+                params,
+            } => params.with_ref(|params| {
+                f(RequestRef::Execute {
+                    id,
+                    result_metadata_id: result_metadata_id.as_deref(),
+                    tablet_block: *tablet_block,
+                    params,
+                })
+            }),
+            Self::Batch(batch) => batch.with_ref(|batch| f(RequestRef::Batch(batch))),
+        }
+    }
+
     /// The opcode of the request.
     pub fn opcode(&self) -> Opcode {
-        todo!()
-    }
-
-    /// How many bytes the body will have.
-    pub fn body_len(
-        &self,
-        _features: &ProtocolFeatures,
-        _options: &RequestOptionsRef<'_>,
-    ) -> Result<usize, FrameEncodeError> {
-        todo!()
-    }
-
-    /// Appends header and body. Nothing is appended when there is an error.
-    pub fn encode(
-        &self,
-        _out: &mut impl FrameSink,
-        _features: &ProtocolFeatures,
-        _stream: i16,
-        _options: &RequestOptionsRef<'_>,
-    ) -> Result<(), FrameEncodeError> {
-        todo!()
+        match self {
+            Self::Options => Opcode::Options,
+            Self::Startup(_) => Opcode::Startup,
+            Self::AuthResponse(_) => Opcode::AuthResponse,
+            Self::Register(_) => Opcode::Register,
+            Self::Query { .. } => Opcode::Query,
+            Self::Prepare { .. } => Opcode::Prepare,
+            Self::Execute { .. } => Opcode::Execute,
+            Self::Batch(_) => Opcode::Batch,
+        }
     }
 }
 
-impl Request {
-    /// Lends the request in its borrowed form, for instance to submit it.
-    pub fn with_ref<R>(&self, _f: impl FnOnce(RequestRef<'_>) -> R) -> R {
-        todo!()
+impl Params {
+    fn with_ref<R>(&self, f: impl FnOnce(ParamsRef<'_>) -> R) -> R {
+        let names: Option<Vec<&str>> = self
+            .values
+            .names
+            .as_ref()
+            .map(|names| names.iter().map(String::as_str).collect());
+        f(ParamsRef {
+            consistency: self.consistency,
+            serial_consistency: self.serial_consistency,
+            values: ValuesRef {
+                names: names.as_deref(),
+                ..self.values.without_names()
+            },
+            skip_metadata: self.skip_metadata,
+            page_size: self.page_size,
+            paging_state: self.paging_state.as_deref(),
+            timestamp: self.timestamp,
+            keyspace: self.keyspace.as_deref(),
+            now_in_seconds: self.now_in_seconds,
+        })
+    }
+}
+
+impl Values {
+    fn without_names(&self) -> ValuesRef<'_> {
+        ValuesRef {
+            count: self.count,
+            bytes: &self.bytes,
+            large: &[],
+            names: None,
+        }
+    }
+}
+
+impl Batch {
+    fn with_ref<R>(&self, f: impl FnOnce(BatchRef<'_>) -> R) -> R {
+        let statements: Vec<BatchStatementRef<'_>> = self
+            .statements
+            .iter()
+            .map(|one| BatchStatementRef {
+                statement: match &one.statement {
+                    StatementSource::Text(text) => StatementRef::Text(text),
+                    StatementSource::Prepared(id) => StatementRef::Prepared(id),
+                },
+                values: one.values.without_names(),
+            })
+            .collect();
+        f(BatchRef {
+            kind: self.kind,
+            statements: &statements,
+            consistency: self.consistency,
+            serial_consistency: self.serial_consistency,
+            timestamp: self.timestamp,
+            keyspace: self.keyspace.as_deref(),
+            now_in_seconds: self.now_in_seconds,
+        })
     }
 }
 

@@ -1,0 +1,614 @@
+//! Requests to bytes. The length of the body is summed up first, checking every part against its length field;
+//! then header and body are written in one pass that cannot fail. EXECUTE is on the path of every request: nothing
+//! here allocates, and values are copied as one block.
+
+use bytes::Bytes;
+
+use super::{
+    BatchKind, BatchRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef, ValuesRef,
+};
+use crate::error::protocol::{FrameEncodeError, FramePart};
+use crate::wire::consistency::{Consistency, SerialConsistency};
+use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
+use crate::wire::supported::ProtocolFeatures;
+use crate::wire::write::FrameSink;
+
+impl RequestRef<'_> {
+    /// The opcode of the request.
+    pub const fn opcode(&self) -> Opcode {
+        match self {
+            Self::Options => Opcode::Options,
+            Self::Startup(_) => Opcode::Startup,
+            Self::AuthResponse(_) => Opcode::AuthResponse,
+            Self::Register(_) => Opcode::Register,
+            Self::Query { .. } => Opcode::Query,
+            Self::Prepare { .. } => Opcode::Prepare,
+            Self::Execute { .. } => Opcode::Execute,
+            Self::Batch(_) => Opcode::Batch,
+        }
+    }
+
+    /// How many bytes the body will have.
+    ///
+    /// Errors: a part that does not fit its length field, or that the version cannot carry.
+    pub fn body_len(
+        &self,
+        features: &ProtocolFeatures,
+        options: &RequestOptionsRef<'_>,
+    ) -> Result<usize, FrameEncodeError> {
+        let payload = match options.custom_payload {
+            Some(payload) if self.takes_options() => payload_len(payload)?,
+            _ => 0,
+        };
+        let message = match self {
+            Self::Options => 0,
+            Self::Startup(options) => {
+                short(FramePart::List, options.len())?;
+                let mut len = SHORT;
+                for (key, value) in *options {
+                    len += string_len(FramePart::Name, key)? + string_len(FramePart::Text, value)?;
+                }
+                len
+            }
+            Self::AuthResponse(token) => match token {
+                Some(token) => INT + int(FramePart::Token, token.len())?,
+                None => INT,
+            },
+            Self::Register(kinds) => {
+                short(FramePart::List, kinds.len())?;
+                SHORT
+                    + kinds
+                        .iter()
+                        .map(|kind| SHORT + kind.name().len())
+                        .sum::<usize>()
+            }
+            Self::Query { text, params } => {
+                INT + int(FramePart::Text, text.len())? + params_len(params, features)?
+            }
+            Self::Prepare { text, keyspace } => {
+                let text = INT + int(FramePart::Text, text.len())?;
+                match features.version {
+                    ProtocolVersion::V4 => text + keyspace_len(*keyspace, features)?,
+                    ProtocolVersion::V5 => text + INT + keyspace_len(*keyspace, features)?,
+                }
+            }
+            Self::Execute {
+                id,
+                result_metadata_id,
+                params,
+                ..
+            } => {
+                let mut len = SHORT + short(FramePart::StatementId, id.len())?;
+                if features.metadata_id {
+                    let known = result_metadata_id.unwrap_or_default();
+                    len += SHORT + short(FramePart::StatementId, known.len())?;
+                }
+                len + params_len(params, features)? + usize::from(features.tablets_v2)
+            }
+            Self::Batch(batch) => batch_len(batch, features)?,
+        };
+        int(FramePart::Body, payload.saturating_add(message))
+    }
+
+    /// Appends header and body: one reservation, one pass, no allocation. Nothing is appended when there is an
+    /// error; the errors are those of [`Self::body_len`].
+    pub fn encode(
+        &self,
+        out: &mut impl FrameSink,
+        features: &ProtocolFeatures,
+        stream: i16,
+        options: &RequestOptionsRef<'_>,
+    ) -> Result<(), FrameEncodeError> {
+        let body = self.body_len(features, options)?;
+        let too_long = FrameEncodeError::TooLong {
+            part: FramePart::Body,
+            len: body,
+            max: INT_MAX,
+        };
+        let length = u32::try_from(body).map_err(|_| too_long)?;
+        out.reserve(FrameHeader::LEN + body);
+        let mut flags = Flags::empty();
+        let mut payload = None;
+        if self.takes_options() {
+            if options.tracing {
+                flags = flags.union(Flags::TRACING);
+            }
+            if let Some(entries) = options.custom_payload {
+                flags = flags.union(Flags::CUSTOM_PAYLOAD);
+                payload = Some(entries);
+            }
+        }
+        let header = FrameHeader {
+            direction: Direction::Request,
+            version: features.version.byte(),
+            flags,
+            stream,
+            opcode: self.opcode(),
+            length,
+        };
+        out.put(&header.to_bytes());
+        if let Some(entries) = payload {
+            put_payload(out, entries);
+        }
+        self.put_message(out, features);
+        Ok(())
+    }
+
+    fn put_message(&self, out: &mut impl FrameSink, features: &ProtocolFeatures) {
+        match self {
+            Self::Options => {}
+            Self::Startup(options) => {
+                put_short(out, options.len());
+                for (key, value) in *options {
+                    put_string(out, key);
+                    put_string(out, value);
+                }
+            }
+            Self::AuthResponse(token) => put_bytes(out, *token),
+            Self::Register(kinds) => {
+                put_short(out, kinds.len());
+                for kind in *kinds {
+                    put_string(out, kind.name());
+                }
+            }
+            Self::Query { text, params } => {
+                put_bytes(out, Some(text.as_bytes()));
+                put_params(out, params, features);
+            }
+            Self::Prepare { text, keyspace } => {
+                put_bytes(out, Some(text.as_bytes()));
+                if features.version == ProtocolVersion::V5 {
+                    out.put(&u32::from(keyspace.is_some()).to_be_bytes());
+                    if let Some(keyspace) = keyspace {
+                        put_string(out, keyspace);
+                    }
+                }
+            }
+            Self::Execute {
+                id,
+                result_metadata_id,
+                tablet_block,
+                params,
+            } => {
+                put_short_bytes(out, id);
+                if features.metadata_id {
+                    put_short_bytes(out, result_metadata_id.unwrap_or_default());
+                }
+                put_params(out, params, features);
+                if features.tablets_v2 {
+                    out.put(&[*tablet_block]);
+                }
+            }
+            Self::Batch(batch) => put_batch(out, batch, features),
+        }
+    }
+
+    /// Whether a request of this kind can be traced and can have a custom payload.
+    const fn takes_options(&self) -> bool {
+        matches!(
+            self,
+            Self::Query { .. } | Self::Prepare { .. } | Self::Execute { .. } | Self::Batch(_)
+        )
+    }
+}
+
+// Lengths. Each function gives the length with its own length field and checks what it measures.
+
+/// Checks a length against a `[short]`.
+fn short(part: FramePart, len: usize) -> Result<usize, FrameEncodeError> {
+    fits(part, len, SHORT_MAX)
+}
+
+/// Checks a length against an `[int]`.
+fn int(part: FramePart, len: usize) -> Result<usize, FrameEncodeError> {
+    fits(part, len, INT_MAX)
+}
+
+#[inline]
+fn fits(part: FramePart, len: usize, max: usize) -> Result<usize, FrameEncodeError> {
+    if len <= max {
+        Ok(len)
+    } else {
+        Err(FrameEncodeError::TooLong { part, len, max })
+    }
+}
+
+fn string_len(part: FramePart, text: &str) -> Result<usize, FrameEncodeError> {
+    Ok(SHORT + short(part, text.len())?)
+}
+
+fn payload_len(payload: &[(String, Option<Bytes>)]) -> Result<usize, FrameEncodeError> {
+    short(FramePart::CustomPayload, payload.len())?;
+    let mut len = SHORT;
+    for (key, value) in payload {
+        let value = value.as_ref().map_or(0, Bytes::len);
+        len += string_len(FramePart::Name, key)? + INT;
+        len = len.saturating_add(int(FramePart::CustomPayload, value)?);
+    }
+    Ok(len)
+}
+
+fn keyspace_len(
+    keyspace: Option<&str>,
+    features: &ProtocolFeatures,
+) -> Result<usize, FrameEncodeError> {
+    match (keyspace, features.version) {
+        (None, _) => Ok(0),
+        (Some(keyspace), ProtocolVersion::V5) => string_len(FramePart::Keyspace, keyspace),
+        (Some(_), ProtocolVersion::V4) => Err(FrameEncodeError::NeedsV5(FramePart::Keyspace)),
+    }
+}
+
+fn now_len(now: Option<i32>, features: &ProtocolFeatures) -> Result<usize, FrameEncodeError> {
+    match (now, features.version) {
+        (None, _) => Ok(0),
+        (Some(_), ProtocolVersion::V5) => Ok(INT),
+        (Some(_), ProtocolVersion::V4) => Err(FrameEncodeError::NeedsV5(FramePart::NowInSeconds)),
+    }
+}
+
+const fn flags_len(features: &ProtocolFeatures) -> usize {
+    match features.version {
+        ProtocolVersion::V4 => 1,
+        ProtocolVersion::V5 => INT,
+    }
+}
+
+fn params_len(
+    params: &ParamsRef<'_>,
+    features: &ProtocolFeatures,
+) -> Result<usize, FrameEncodeError> {
+    let mut len = SHORT + flags_len(features);
+    if params.values.count != 0 || params.values.names.is_some() {
+        len = len.saturating_add(SHORT + values_len(&params.values)?);
+    }
+    if params.page_size.is_some_and(|rows| 0 < rows) {
+        len += INT;
+    }
+    if let Some(state) = params.paging_state {
+        len = len.saturating_add(INT + int(FramePart::PagingState, state.len())?);
+    }
+    if params.serial_consistency.is_some() {
+        len += SHORT;
+    }
+    if params.timestamp.is_some() {
+        len += LONG;
+    }
+    len += keyspace_len(params.keyspace, features)? + now_len(params.now_in_seconds, features)?;
+    Ok(len)
+}
+
+fn batch_len(batch: &BatchRef<'_>, features: &ProtocolFeatures) -> Result<usize, FrameEncodeError> {
+    short(FramePart::Statements, batch.statements.len())?;
+    let mut len = 1 + SHORT + SHORT + flags_len(features);
+    for one in batch.statements {
+        if one.values.names.is_some() {
+            return Err(FrameEncodeError::NamesMismatch);
+        }
+        let source = match one.statement {
+            StatementRef::Text(text) => INT + int(FramePart::Text, text.len())?,
+            StatementRef::Prepared(id) => SHORT + short(FramePart::StatementId, id.len())?,
+        };
+        let values = SHORT.saturating_add(values_len(&one.values)?);
+        len = len.saturating_add(1 + source).saturating_add(values);
+    }
+    if batch.serial_consistency.is_some() {
+        len += SHORT;
+    }
+    if batch.timestamp.is_some() {
+        len += LONG;
+    }
+    let keyspace = keyspace_len(batch.keyspace, features)?;
+    Ok(len.saturating_add(keyspace + now_len(batch.now_in_seconds, features)?))
+}
+
+/// The length of the values without their count.
+fn values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
+    let mut len = values.bytes.len();
+    let mut from = 0;
+    for large in values.large {
+        if large.at < from || values.bytes.len() < large.at {
+            return Err(FrameEncodeError::LargeValuePlace);
+        }
+        from = large.at;
+        len = len.saturating_add(large.bytes.len());
+    }
+    if let Some(names) = values.names {
+        if names.len() != usize::from(values.count) {
+            return Err(FrameEncodeError::NamesMismatch);
+        }
+        let mut walk = ValueWalk::new(values);
+        for name in names {
+            len = len.saturating_add(string_len(FramePart::Name, name)?);
+            walk.next().ok_or(FrameEncodeError::NamesMismatch)?;
+        }
+        if !walk.rest.is_empty() {
+            return Err(FrameEncodeError::NamesMismatch);
+        }
+    }
+    int(FramePart::Values, len)
+}
+
+// Writing. The lengths were checked, so nothing here can fail.
+
+fn put_short(out: &mut impl FrameSink, n: usize) {
+    let [.., high, low] = n.to_be_bytes();
+    out.put(&[high, low]);
+}
+
+fn put_int_len(out: &mut impl FrameSink, n: usize) {
+    out.put(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+fn put_string(out: &mut impl FrameSink, text: &str) {
+    put_short_bytes(out, text.as_bytes());
+}
+
+fn put_short_bytes(out: &mut impl FrameSink, bytes: &[u8]) {
+    put_short(out, bytes.len());
+    out.put(bytes);
+}
+
+fn put_bytes(out: &mut impl FrameSink, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            put_int_len(out, bytes.len());
+            out.put(bytes);
+        }
+        None => out.put(&NULL),
+    }
+}
+
+fn put_payload(out: &mut impl FrameSink, payload: &[(String, Option<Bytes>)]) {
+    put_short(out, payload.len());
+    for (key, value) in payload {
+        put_string(out, key);
+        put_bytes(out, value.as_deref());
+    }
+}
+
+/// Writes consistency and flags, which stand together in QUERY, EXECUTE and BATCH.
+fn put_consistency_flags(
+    out: &mut impl FrameSink,
+    consistency: Consistency,
+    flags: u16,
+    features: &ProtocolFeatures,
+) {
+    let [c0, c1] = consistency.code().to_be_bytes();
+    let [f0, f1] = flags.to_be_bytes();
+    match features.version {
+        ProtocolVersion::V4 => out.put(&[c0, c1, f1]),
+        ProtocolVersion::V5 => out.put(&[c0, c1, 0, 0, f0, f1]),
+    }
+}
+
+fn put_params(out: &mut impl FrameSink, params: &ParamsRef<'_>, features: &ProtocolFeatures) {
+    let values = &params.values;
+    let page_size = params.page_size.filter(|rows| 0 < *rows);
+    let mut flags = tail_flags(
+        params.serial_consistency,
+        params.timestamp,
+        params.keyspace,
+        params.now_in_seconds,
+    );
+    let has_values = values.count != 0 || values.names.is_some();
+    flags |= flag(has_values, FLAG_VALUES);
+    flags |= flag(params.skip_metadata, FLAG_SKIP_METADATA);
+    flags |= flag(page_size.is_some(), FLAG_PAGE_SIZE);
+    flags |= flag(params.paging_state.is_some(), FLAG_PAGING_STATE);
+    flags |= flag(values.names.is_some(), FLAG_NAMES);
+    put_consistency_flags(out, params.consistency, flags, features);
+    if has_values {
+        put_values(out, values);
+    }
+    if let Some(rows) = page_size {
+        out.put(&rows.to_be_bytes());
+    }
+    if let Some(state) = params.paging_state {
+        put_bytes(out, Some(state));
+    }
+    put_tail(
+        out,
+        params.serial_consistency,
+        params.timestamp,
+        params.keyspace,
+        params.now_in_seconds,
+    );
+}
+
+fn put_batch(out: &mut impl FrameSink, batch: &BatchRef<'_>, features: &ProtocolFeatures) {
+    out.put(&[batch.kind.byte()]);
+    put_short(out, batch.statements.len());
+    for one in batch.statements {
+        match one.statement {
+            StatementRef::Text(text) => {
+                out.put(&[STATEMENT_TEXT]);
+                put_bytes(out, Some(text.as_bytes()));
+            }
+            StatementRef::Prepared(id) => {
+                out.put(&[STATEMENT_PREPARED]);
+                put_short_bytes(out, id);
+            }
+        }
+        put_values(out, &one.values);
+    }
+    let BatchRef {
+        serial_consistency,
+        timestamp,
+        keyspace,
+        now_in_seconds,
+        ..
+    } = *batch;
+    let flags = tail_flags(serial_consistency, timestamp, keyspace, now_in_seconds);
+    put_consistency_flags(out, batch.consistency, flags, features);
+    put_tail(out, serial_consistency, timestamp, keyspace, now_in_seconds);
+}
+
+const fn flag(set: bool, bit: u16) -> u16 {
+    if set { bit } else { 0 }
+}
+
+/// The flags of the fields that end both query parameters and batches.
+const fn tail_flags(
+    serial: Option<SerialConsistency>,
+    timestamp: Option<i64>,
+    keyspace: Option<&str>,
+    now: Option<i32>,
+) -> u16 {
+    flag(serial.is_some(), FLAG_SERIAL)
+        | flag(timestamp.is_some(), FLAG_TIMESTAMP)
+        | flag(keyspace.is_some(), FLAG_KEYSPACE)
+        | flag(now.is_some(), FLAG_NOW)
+}
+
+fn put_tail(
+    out: &mut impl FrameSink,
+    serial: Option<SerialConsistency>,
+    timestamp: Option<i64>,
+    keyspace: Option<&str>,
+    now: Option<i32>,
+) {
+    if let Some(serial) = serial {
+        out.put(&serial.code().to_be_bytes());
+    }
+    if let Some(timestamp) = timestamp {
+        out.put(&timestamp.to_be_bytes());
+    }
+    if let Some(keyspace) = keyspace {
+        put_string(out, keyspace);
+    }
+    if let Some(now) = now {
+        out.put(&now.to_be_bytes());
+    }
+}
+
+/// Writes the count and the values.
+fn put_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
+    out.put(&values.count.to_be_bytes());
+    if values.names.is_none() && values.large.is_empty() {
+        out.put(values.bytes);
+        return;
+    }
+    match values.names {
+        Some(names) => {
+            let mut walk = ValueWalk::new(values);
+            for (name, (head, large)) in names.iter().zip(&mut walk) {
+                put_string(out, name);
+                out.put(head);
+                if let Some(large) = large {
+                    out.chain(large);
+                }
+            }
+        }
+        None => {
+            let mut rest = values.bytes;
+            let mut from = 0;
+            for large in values.large {
+                let (head, tail) = rest
+                    .split_at_checked(large.at - from)
+                    .unwrap_or((rest, &[]));
+                out.put(head);
+                out.chain(&large.bytes);
+                rest = tail;
+                from = large.at;
+            }
+            out.put(rest);
+        }
+    }
+}
+
+/// Walks values one by one: the bytes of each with its length, and its large payload if that lies elsewhere.
+struct ValueWalk<'a> {
+    rest: &'a [u8],
+    at: usize,
+    values: &'a ValuesRef<'a>,
+    large: usize,
+}
+
+impl<'a> ValueWalk<'a> {
+    fn new(values: &'a ValuesRef<'a>) -> Self {
+        Self {
+            rest: values.bytes,
+            at: 0,
+            values,
+            large: 0,
+        }
+    }
+}
+
+impl<'a> Iterator for ValueWalk<'a> {
+    type Item = (&'a [u8], Option<&'a Bytes>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = i32::from_be_bytes(*self.rest.first_chunk::<4>()?);
+        let large = self
+            .values
+            .large
+            .get(self.large)
+            .filter(|large| large.at == self.at + INT);
+        let inline = match large {
+            Some(_) => 0,
+            None => usize::try_from(length).unwrap_or(0),
+        };
+        let (head, rest) = self.rest.split_at_checked(INT.checked_add(inline)?)?;
+        self.large += usize::from(large.is_some());
+        self.at += head.len();
+        self.rest = rest;
+        Some((head, large.map(|large| &large.bytes)))
+    }
+}
+
+impl BatchKind {
+    /// The number of this kind on the wire.
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Logged => 0,
+            Self::Unlogged => 1,
+            Self::Counter => 2,
+        }
+    }
+
+    /// The kind with this number.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Logged),
+            1 => Some(Self::Unlogged),
+            2 => Some(Self::Counter),
+            _ => None,
+        }
+    }
+}
+
+/// Values follow.
+pub(crate) const FLAG_VALUES: u16 = 0x01;
+/// Rows may come without column specs.
+pub(crate) const FLAG_SKIP_METADATA: u16 = 0x02;
+/// A page size follows.
+pub(crate) const FLAG_PAGE_SIZE: u16 = 0x04;
+/// A paging state follows.
+pub(crate) const FLAG_PAGING_STATE: u16 = 0x08;
+/// A serial consistency follows.
+pub(crate) const FLAG_SERIAL: u16 = 0x10;
+/// A timestamp follows.
+pub(crate) const FLAG_TIMESTAMP: u16 = 0x20;
+/// Each value has its name in front.
+pub(crate) const FLAG_NAMES: u16 = 0x40;
+/// A keyspace follows (version 5).
+pub(crate) const FLAG_KEYSPACE: u16 = 0x80;
+/// The current time follows (version 5).
+pub(crate) const FLAG_NOW: u16 = 0x100;
+
+/// A statement of a batch that is a text.
+pub(crate) const STATEMENT_TEXT: u8 = 0;
+/// A statement of a batch that is a prepared id.
+pub(crate) const STATEMENT_PREPARED: u8 = 1;
+
+const SHORT: usize = 2;
+const INT: usize = 4;
+const LONG: usize = 8;
+/// What a `[short]` can count.
+const SHORT_MAX: usize = 0xffff;
+/// What an `[int]` can count.
+const INT_MAX: usize = 0x7fff_ffff;
+/// The length of what is null.
+const NULL: [u8; 4] = [0xff; 4];
