@@ -1,11 +1,14 @@
 //! A response frame and what is in it: tracing id, warnings, custom payload, message.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::error::protocol::ProtocolError;
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::wire::event::ServerEvent;
-use crate::wire::header::{FrameHeader, Opcode};
+use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
+use crate::wire::read::Reader;
 use crate::wire::result::ResultBody;
 use crate::wire::server_error::ServerError;
 use crate::wire::supported::{ProtocolFeatures, Supported};
@@ -13,7 +16,7 @@ use crate::wire::supported::{ProtocolFeatures, Supported};
 /// A response as it came: the header is read, the body is not. Cheap to move and to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseFrame {
-    /// The header; `length` is that of the body as it stands here.
+    /// The header; `length` and the compression flag are those of the body as it stands here.
     pub header: FrameHeader,
     /// The body, not compressed any more.
     pub body: Bytes,
@@ -60,8 +63,89 @@ impl ResponseFrame {
         self.header.opcode
     }
 
-    /// Reads the whole response. Rows stay bytes.
-    pub fn parse(&self, _features: &ProtocolFeatures) -> Result<Envelope, ProtocolError> {
-        todo!()
+    /// Reads the whole response. Rows stay bytes, shared with this frame.
+    ///
+    /// Errors: the frame is not a response of the agreed version (an ERROR may have another one), is still
+    /// compressed, or its body does not follow the protocol. Bytes behind the message are ignored.
+    pub fn parse(&self, features: &ProtocolFeatures) -> Result<Envelope, ProtocolError> {
+        self.parse_body(features)
+            .map_err(|error| error.in_frame(self.header.opcode.byte()))
+    }
+
+    fn parse_body(&self, features: &ProtocolFeatures) -> Result<Envelope, ProtocolError> {
+        let FrameHeader {
+            version,
+            flags,
+            opcode,
+            ..
+        } = self.header;
+        self.check_header(features)?;
+        let mut r = Reader::of_bytes(&self.body);
+        let r = &mut r;
+        let traced = flags.contains(Flags::TRACING);
+        let tracing_id = if traced { Some(r.uuid()?) } else { None };
+        let warned = flags.contains(Flags::WARNING);
+        let warnings = if warned {
+            r.list(STRING_LEN_MIN, Reader::lossy_string)?
+        } else {
+            Vec::new()
+        };
+        let paid = flags.contains(Flags::CUSTOM_PAYLOAD);
+        let custom_payload = if paid { r.bytes_map()? } else { Vec::new() };
+        let response = match opcode {
+            Opcode::Error => Response::Error(ServerError::read(r, version, features)?),
+            Opcode::Ready => Response::Ready,
+            Opcode::Authenticate => Response::Authenticate(r.string()?.to_owned()),
+            Opcode::Supported => Response::Supported(Supported {
+                options: r.string_multimap()?,
+            }),
+            Opcode::Result => Response::Result(ResultBody::read(r, features)?),
+            Opcode::Event => Response::Event(ServerEvent::read(r)?),
+            Opcode::AuthChallenge => Response::AuthChallenge(r.shared_bytes()?),
+            Opcode::AuthSuccess => Response::AuthSuccess(r.shared_bytes()?),
+            _ => return Err(r.error(ProtocolErrorKind::WrongDirection)),
+        };
+        Ok(Envelope {
+            tracing_id,
+            warnings,
+            custom_payload,
+            response,
+        })
+    }
+
+    fn check_header(&self, features: &ProtocolFeatures) -> Result<(), ProtocolError> {
+        let FrameHeader {
+            direction,
+            version,
+            flags,
+            opcode,
+            length,
+            ..
+        } = self.header;
+        let fail = |kind| Err(ProtocolError::new(kind, 0));
+        if direction != Direction::Response {
+            return fail(ProtocolErrorKind::WrongDirection);
+        }
+        // A server that cannot speak the version says so in the one it can.
+        let foreign = opcode == Opcode::Error && ERROR_VERSIONS.contains(&version);
+        if version != features.version.byte() && !foreign {
+            return fail(ProtocolErrorKind::UnexpectedVersion(version));
+        }
+        // In version 5 the flag has no meaning: there, segments are compressed.
+        if flags.contains(Flags::COMPRESSION) && version < ProtocolVersion::V5.byte() {
+            return fail(ProtocolErrorKind::CompressionNotAgreed);
+        }
+        if usize::try_from(length) != Ok(self.body.len()) {
+            return fail(ProtocolErrorKind::BodyLength {
+                header: length,
+                body: self.body.len(),
+            });
+        }
+        Ok(())
     }
 }
+
+/// The versions whose ERROR messages are understood, whatever was agreed on.
+const ERROR_VERSIONS: RangeInclusive<u8> = 3..=5;
+/// The shortest text: its length.
+const STRING_LEN_MIN: usize = 2;

@@ -2,6 +2,7 @@
 //! The full list of STARTUP options is made in [`crate::report::startup`].
 
 use std::num::NonZeroU16;
+use std::str::FromStr;
 
 use uuid::Uuid;
 
@@ -89,28 +90,331 @@ impl Supported {
             .map(|(_, values)| values.as_slice())
     }
 
-    /// What of this the driver can use.
-    pub fn offered(&self) -> Offered {
-        todo!()
+    /// The only or first value of a key, if it says anything.
+    fn value(&self, key: &str) -> Option<&str> {
+        self.values(key)?
+            .first()
+            .map(|value| value.trim())
+            .filter(|value| !value.is_empty())
     }
 
-    /// The shard of this connection; none when a key is absent or not a number in range.
+    /// A key whose value is a number; a number that cannot be read counts as absent.
+    fn number<N: FromStr>(&self, key: &str) -> Option<N> {
+        self.value(key)?.parse().ok()
+    }
+
+    /// A parameter of the form `NAME=VALUE` among the values of a key.
+    fn parameter<N: FromStr>(&self, key: &str, name: &str) -> Option<N> {
+        let mut values = self.values(key)?.iter();
+        values.find_map(|value| {
+            let (found, value) = value.split_once('=')?;
+            if found.trim() == name {
+                value.trim().parse().ok()
+            } else {
+                None
+            }
+        })
+    }
+
+    /// What of this the driver can use. Numbers that cannot be read act as if their key were absent.
+    pub fn offered(&self) -> Offered {
+        let has = |key| self.values(key).is_some();
+        let compression = |name: &str| {
+            let listed = self.values(COMPRESSION).unwrap_or_default();
+            listed
+                .iter()
+                .any(|value| value.trim().eq_ignore_ascii_case(name))
+        };
+        Offered {
+            lwt_mark_mask: self
+                .parameter(LWT_MARK, LWT_MARK_PARAMETER)
+                .filter(|mask: &u32| *mask != 0),
+            rate_limit_error: self.parameter(RATE_LIMIT_ERROR, RATE_LIMIT_PARAMETER),
+            metadata_id: has(METADATA_ID),
+            tablets_v1: has(TABLETS_V1),
+            tablets_v2: has(TABLETS_V2),
+            lz4: compression(Compression::Lz4.name()),
+            snappy: compression(Compression::Snappy.name()),
+            client_options: has(CLIENT_OPTIONS),
+        }
+    }
+
+    /// The shard of this connection. None when the server does not say, says it by halves, uses another way of
+    /// mapping tokens to shards, or gives numbers that cannot be.
     pub fn shard_info(&self) -> Option<ShardInfo> {
-        todo!()
+        if self.value(SHARDING_ALGORITHM)? != KNOWN_SHARDING {
+            return None;
+        }
+        let shard = self.number(SHARD)?;
+        let shards: NonZeroU16 = self.number(SHARD_COUNT)?;
+        let ignore_msb = self.number(SHARDING_IGNORE_MSB)?;
+        if shards.get() <= shard || IGNORE_MSB_MAX < ignore_msb {
+            return None;
+        }
+        let port = |key| self.number(key).filter(|port| *port != 0);
+        Some(ShardInfo {
+            shard: Shard(shard),
+            shards,
+            ignore_msb,
+            port: port(SHARD_AWARE_PORT),
+            tls_port: port(SHARD_AWARE_TLS_PORT),
+        })
     }
 
     /// The id of the node (ScyllaDB).
     pub fn host_id(&self) -> Option<Uuid> {
-        todo!()
+        self.number(HOST_ID)
     }
 
     /// The class name of the partitioner (ScyllaDB).
     pub fn partitioner(&self) -> Option<&str> {
-        todo!()
+        self.value(PARTITIONER)
     }
 
     /// The keys and values to put into STARTUP so that the server turns on what `features` says.
-    pub fn startup_extensions(&self, _features: &ProtocolFeatures) -> Vec<(&'static str, String)> {
-        todo!()
+    pub fn startup_extensions(&self, features: &ProtocolFeatures) -> Vec<(&'static str, String)> {
+        let mut keys = Vec::new();
+        if let Some(compression) = features.compression {
+            keys.push((COMPRESSION, compression.name().to_owned()));
+        }
+        if let Some(mask) = features.lwt_mark_mask {
+            keys.push((LWT_MARK, format!("{LWT_MARK_PARAMETER}={mask}")));
+        }
+        if features.rate_limit_error.is_some() {
+            keys.push((RATE_LIMIT_ERROR, String::new()));
+        }
+        if features.metadata_id && self.values(METADATA_ID).is_some() {
+            keys.push((METADATA_ID, String::new()));
+        }
+        if features.tablets_v2 {
+            keys.push((TABLETS_V2, String::new()));
+        } else if features.tablets_v1 {
+            keys.push((TABLETS_V1, String::new()));
+        }
+        keys
+    }
+}
+
+impl ProtocolFeatures {
+    /// Whether prepared statements, EXECUTE and changed results carry an id of the result's metadata.
+    pub fn has_metadata_id(&self) -> bool {
+        self.metadata_id || self.version == ProtocolVersion::V5
+    }
+}
+
+impl Offered {
+    /// What a connection of this version agrees on when it takes everything that is offered, apart from compression,
+    /// which is the user's choice. Of the two kinds of tablets only the newer one is taken.
+    pub fn accept(&self, version: ProtocolVersion) -> ProtocolFeatures {
+        ProtocolFeatures {
+            version,
+            lwt_mark_mask: self.lwt_mark_mask,
+            rate_limit_error: self.rate_limit_error,
+            metadata_id: self.metadata_id || version == ProtocolVersion::V5,
+            tablets_v1: self.tablets_v1 && !self.tablets_v2,
+            tablets_v2: self.tablets_v2,
+            compression: None,
+        }
+    }
+}
+
+impl Compression {
+    /// The name in SUPPORTED and STARTUP.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+        }
+    }
+}
+
+/// Key of the compression algorithms.
+pub const COMPRESSION: &str = "COMPRESSION";
+/// Key that says that a text about the client's configuration is welcome.
+pub const CLIENT_OPTIONS: &str = "CLIENT_OPTIONS";
+/// Key of the node's id.
+pub const HOST_ID: &str = "SCYLLA_HOST_ID";
+/// Key of the mark on conditional statements.
+pub const LWT_MARK: &str = "SCYLLA_LWT_ADD_METADATA_MARK";
+/// Key of the error for partitions that are used too often.
+pub const RATE_LIMIT_ERROR: &str = "SCYLLA_RATE_LIMIT_ERROR";
+/// Key of the metadata id in version 4.
+pub const METADATA_ID: &str = "SCYLLA_USE_METADATA_ID";
+/// Key of tablets in answers.
+pub const TABLETS_V1: &str = "TABLETS_ROUTING_V1";
+/// Key of tablets in answers, with versions.
+pub const TABLETS_V2: &str = "TABLETS_ROUTING_V2_EXPERIMENTAL";
+/// Key of this connection's shard.
+pub const SHARD: &str = "SCYLLA_SHARD";
+/// Key of the number of shards.
+pub const SHARD_COUNT: &str = "SCYLLA_NR_SHARDS";
+/// Key of the partitioner's class.
+pub const PARTITIONER: &str = "SCYLLA_PARTITIONER";
+/// Key of the way tokens are mapped to shards.
+pub const SHARDING_ALGORITHM: &str = "SCYLLA_SHARDING_ALGORITHM";
+/// Key of the number of high bits that sharding ignores.
+pub const SHARDING_IGNORE_MSB: &str = "SCYLLA_SHARDING_IGNORE_MSB";
+/// Key of the port where the client's port chooses the shard.
+pub const SHARD_AWARE_PORT: &str = "SCYLLA_SHARD_AWARE_PORT";
+/// Key of the same for TLS.
+pub const SHARD_AWARE_TLS_PORT: &str = "SCYLLA_SHARD_AWARE_PORT_SSL";
+/// The parameter of [`LWT_MARK`].
+pub const LWT_MARK_PARAMETER: &str = "LWT_OPTIMIZATION_META_BIT_MASK";
+/// The parameter of [`RATE_LIMIT_ERROR`].
+pub const RATE_LIMIT_PARAMETER: &str = "ERROR_CODE";
+/// The only way of sharding that this driver knows.
+pub const KNOWN_SHARDING: &str = "biased-token-round-robin";
+/// A token has 64 bits, and at least one must be left.
+const IGNORE_MSB_MAX: u8 = 63;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn supported(options: &[(&str, &[&str])]) -> Supported {
+        let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+        let options = options
+            .iter()
+            .map(|(key, values)| ((*key).to_owned(), owned(values)));
+        Supported {
+            options: options.collect(),
+        }
+    }
+
+    const SHARDED: [(&str, &[&str]); 6] = [
+        (SHARD, &["3"]),
+        (SHARD_COUNT, &["8"]),
+        (SHARDING_ALGORITHM, &[KNOWN_SHARDING]),
+        (SHARDING_IGNORE_MSB, &["12"]),
+        (SHARD_AWARE_PORT, &["19042"]),
+        (SHARD_AWARE_TLS_PORT, &["0"]),
+    ];
+
+    #[test]
+    fn extensions_are_found_with_their_numbers() {
+        let offered = supported(&[
+            (COMPRESSION, &["lz4", "snappy"]),
+            (LWT_MARK, &["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]),
+            (RATE_LIMIT_ERROR, &["FUTURE=1", " ERROR_CODE = 61440 "]),
+            (METADATA_ID, &[""]),
+            (TABLETS_V1, &[""]),
+            (TABLETS_V2, &[""]),
+            ("SCYLLA_FUTURE", &["x"]),
+        ])
+        .offered();
+        assert_eq!(
+            offered,
+            Offered {
+                lwt_mark_mask: Some(0x8000_0000),
+                rate_limit_error: Some(0xf000),
+                metadata_id: true,
+                tablets_v1: true,
+                tablets_v2: true,
+                lz4: true,
+                snappy: true,
+                client_options: false,
+            }
+        );
+        let features = offered.accept(ProtocolVersion::V4);
+        assert!(
+            features.tablets_v2 && !features.tablets_v1,
+            "the newer one alone"
+        );
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_read_act_as_if_the_key_were_absent() {
+        for value in [
+            "",
+            "ERROR_CODE",
+            "ERROR_CODE=",
+            "ERROR_CODE=x",
+            "ERROR_CODE=4294967296",
+        ] {
+            assert_eq!(
+                supported(&[(RATE_LIMIT_ERROR, &[value])]).offered(),
+                Offered::default()
+            );
+        }
+        for value in ["2147483648", "LWT_OPTIMIZATION_META_BIT_MASK=-1", "MASK=1"] {
+            assert_eq!(
+                supported(&[(LWT_MARK, &[value])]).offered().lwt_mark_mask,
+                None
+            );
+        }
+        let zero = supported(&[(LWT_MARK, &["LWT_OPTIMIZATION_META_BIT_MASK=0"])]);
+        assert_eq!(
+            zero.offered().lwt_mark_mask,
+            None,
+            "no bit would mark every statement"
+        );
+        assert_eq!(supported(&[(HOST_ID, &["not-a-uuid"])]).host_id(), None);
+    }
+
+    #[test]
+    fn the_shard_is_known_only_when_every_key_makes_sense() {
+        let info = supported(&SHARDED).shard_info().unwrap();
+        assert_eq!(
+            (info.shard, info.shards.get(), info.ignore_msb),
+            (Shard(3), 8, 12)
+        );
+        assert_eq!((info.port, info.tls_port), (Some(19_042), None));
+        for (key, value) in [
+            (SHARD, "8"),
+            (SHARD, "-1"),
+            (SHARD_COUNT, "0"),
+            (SHARD_COUNT, "65536"),
+            (SHARDING_IGNORE_MSB, "64"),
+            (SHARDING_ALGORITHM, "another"),
+        ] {
+            let mut options = supported(&SHARDED);
+            for (name, values) in &mut options.options {
+                if name == key {
+                    *values = vec![value.to_owned()];
+                }
+            }
+            assert_eq!(options.shard_info(), None, "{key}={value}");
+        }
+        for absent in 0..4 {
+            let mut options = supported(&SHARDED);
+            options.options.remove(absent);
+            assert_eq!(options.shard_info(), None);
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_no_port_does_not_hide_the_shard() {
+        let mut options = SHARDED;
+        options[4] = (SHARD_AWARE_PORT, &["99999"]);
+        let info = supported(&options).shard_info().unwrap();
+        assert_eq!((info.shard, info.port), (Shard(3), None));
+    }
+
+    #[test]
+    fn startup_repeats_what_was_agreed_on() {
+        let all = supported(&[
+            (LWT_MARK, &["LWT_OPTIMIZATION_META_BIT_MASK=8"]),
+            (RATE_LIMIT_ERROR, &["ERROR_CODE=5"]),
+            (METADATA_ID, &[""]),
+            (TABLETS_V1, &[""]),
+        ]);
+        let features = ProtocolFeatures {
+            compression: Some(Compression::Lz4),
+            ..all.offered().accept(ProtocolVersion::V4)
+        };
+        assert_eq!(
+            all.startup_extensions(&features),
+            [
+                (COMPRESSION, "lz4".to_owned()),
+                (LWT_MARK, "LWT_OPTIMIZATION_META_BIT_MASK=8".to_owned()),
+                (RATE_LIMIT_ERROR, String::new()),
+                (METADATA_ID, String::new()),
+                (TABLETS_V1, String::new()),
+            ]
+        );
+        let cassandra = supported(&[(COMPRESSION, &["lz4"])]);
+        let v5 = cassandra.offered().accept(ProtocolVersion::V5);
+        assert!(v5.metadata_id, "part of version 5");
+        assert_eq!(cassandra.startup_extensions(&v5), []);
     }
 }

@@ -79,7 +79,7 @@ impl RequestRef<'_> {
                 ..
             } => {
                 let mut len = SHORT + short(FramePart::StatementId, id.len())?;
-                if features.metadata_id {
+                if features.has_metadata_id() {
                     let known = result_metadata_id.unwrap_or_default();
                     len += SHORT + short(FramePart::StatementId, known.len())?;
                 }
@@ -171,7 +171,7 @@ impl RequestRef<'_> {
                 params,
             } => {
                 put_short_bytes(out, id);
-                if features.metadata_id {
+                if features.has_metadata_id() {
                     put_short_bytes(out, result_metadata_id.unwrap_or_default());
                 }
                 put_params(out, params, features);
