@@ -1,1 +1,528 @@
-//! TODO
+//! Writing values: `ToValue`, the writers it is given, and the storage of a bound set of values. Requests around them are `wire`'s.
+
+use bytes::Bytes;
+
+use crate::error::value::{EncodeError, EncodeErrorKind, TypeError};
+use crate::types::column_type::ColumnType;
+use crate::types::decode::vector_element_len;
+use crate::wire::request::{LargeValue, ValuesRef};
+
+/// Writes a Rust value as a CQL value.
+///
+/// ```
+/// use messina_core::types::{ColumnType, EncodeError, ToValue, TypeError, ValueWriter};
+///
+/// /// A temperature, stored as an `int` of millikelvins.
+/// struct Kelvin(f64);
+///
+/// impl ToValue for Kelvin {
+///     fn check(ty: &ColumnType) -> Result<(), TypeError> {
+///         <i32 as ToValue>::check(ty)
+///     }
+///     fn to_value(&self, ty: &ColumnType, out: ValueWriter<'_>) -> Result<(), EncodeError> {
+///         ((self.0 * 1000.0) as i32).to_value(ty, out)
+///     }
+/// }
+///
+/// let mut bytes = Vec::new();
+/// messina_core::types::encode_value(&Kelvin(1.5), &ColumnType::Int, &mut bytes)?;
+/// assert_eq!(bytes, [0, 0, 0, 4, 0, 0, 0x05, 0xdc]);
+/// # Ok::<(), EncodeError>(())
+/// ```
+pub trait ToValue {
+    /// Says whether values of this type can be written as `ty` at all.
+    ///
+    /// # Errors
+    /// A `TypeError` that names both types.
+    fn check(ty: &ColumnType) -> Result<(), TypeError>
+    where
+        Self: Sized;
+
+    /// Writes the value; implementations check `ty` themselves, since nothing else may have.
+    ///
+    /// # Errors
+    /// When the type does not fit or the value is outside of what the type can hold.
+    fn to_value(&self, ty: &ColumnType, out: ValueWriter<'_>) -> Result<(), EncodeError>;
+}
+
+/// Appends one value with its length in front, as `[value]`, to `out`.
+///
+/// # Errors
+/// As [`ToValue::to_value`]; nothing is appended then.
+pub fn encode_value<T: ToValue + ?Sized>(value: &T, ty: &ColumnType, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let mut buffer = ValueBuffer { inline: [0; INLINE], len: 0, heap: std::mem::take(out), on_heap: true };
+    let start = buffer.len();
+    let written = value.to_value(ty, ValueWriter { out: Sink::Plain(&mut buffer), place: Place::Value });
+    let written = written.and_then(|()| something_since(&buffer, start));
+    if written.is_err() {
+        buffer.truncate(start);
+    }
+    *out = buffer.heap;
+    written
+}
+
+/// Keeps the encoded values of one statement, ready to be sent and to be hashed.
+///
+/// Up to 256 bytes and 16 values stay inside; more goes to the heap. A `Bytes` of more than 1 KiB is kept as it is
+/// and spliced into the request without a copy. Clear and use it again to keep what was allocated.
+///
+/// ```
+/// use messina_core::types::EncodedValues;
+///
+/// let values = EncodedValues::new();
+/// assert_eq!(values.len(), 0);
+/// assert_eq!(values.value_at(0), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct EncodedValues {
+    buffer: ValueBuffer,
+    large: Vec<LargeValue>,
+    count: u16,
+    /// Where the length field of each of the first values lies.
+    offsets: [u32; OFFSETS_INLINE],
+    offsets_more: Vec<u32>,
+}
+
+impl Default for EncodedValues {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EncodedValues {
+    /// Makes an empty set of values; allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            buffer: ValueBuffer { inline: [0; INLINE], len: 0, heap: Vec::new(), on_heap: false },
+            large: Vec::new(),
+            count: 0,
+            offsets: [0; OFFSETS_INLINE],
+            offsets_more: Vec::new(),
+        }
+    }
+
+    /// Forgets the values and keeps the memory.
+    pub fn clear(&mut self) {
+        self.buffer.truncate(0);
+        self.large.clear();
+        self.count = 0;
+        self.offsets_more.clear();
+    }
+
+    /// Returns the values as a request takes them.
+    #[must_use]
+    pub fn values(&self) -> ValuesRef<'_> {
+        ValuesRef { count: self.count, bytes: self.buffer.bytes(), large: &self.large, names: None }
+    }
+
+    /// Returns how many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Says whether there are no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the bytes of a value where they lie; `None` for null, unset, and when there is no such value.
+    #[must_use]
+    pub fn value_at(&self, index: usize) -> Option<&[u8]> {
+        if self.len() <= index {
+            return None;
+        }
+        let offset = match self.offsets.get(index) {
+            Some(offset) => *offset,
+            None => *self.offsets_more.get(index.checked_sub(OFFSETS_INLINE)?)?,
+        };
+        let at = usize::try_from(offset).ok()?;
+        let (length, rest) = self.buffer.bytes().get(at..)?.split_first_chunk::<4>()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+        match self.large.iter().find(|large| large.at == at + 4) {
+            Some(large) => Some(&large.bytes),
+            None => rest.get(..length),
+        }
+    }
+
+    /// Returns how many bytes the values take in a request, lengths included.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        self.buffer.len() + self.large.iter().map(|large| large.bytes.len()).sum::<usize>()
+    }
+
+    fn remember(&mut self, offset: usize) -> Result<(), EncodeError> {
+        let index = self.len();
+        let max = usize::from(u16::MAX);
+        let Some(count) = self.count.checked_add(1) else {
+            return Err(EncodeError::too_long("the list of values", index + 1, max));
+        };
+        let Ok(at) = u32::try_from(offset) else {
+            return Err(EncodeError::too_long("the values", offset, LENGTH_MAX));
+        };
+        match self.offsets.get_mut(index) {
+            Some(slot) => *slot = at,
+            None => self.offsets_more.push(at),
+        }
+        self.count = count;
+        Ok(())
+    }
+}
+
+/// Collects the values of one row, in the order of its columns.
+#[derive(Debug)]
+pub struct RowWriter<'a> {
+    values: &'a mut EncodedValues,
+}
+
+impl<'a> RowWriter<'a> {
+    /// Starts a row that is written behind what `values` already holds.
+    #[must_use]
+    pub fn new(values: &'a mut EncodedValues) -> Self {
+        Self { values }
+    }
+
+    /// Returns how many values were written so far.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Writes the next value.
+    ///
+    /// # Errors
+    /// As [`ToValue::to_value`], or when there are more than 65535 values; nothing is added then.
+    #[inline]
+    pub fn write<T: ToValue + ?Sized>(&mut self, ty: &ColumnType, value: &T) -> Result<(), EncodeError> {
+        let start = self.values.buffer.len();
+        let large = self.values.large.len();
+        let out = ValueWriter { out: Sink::Row(self.values), place: Place::Value };
+        let written = value.to_value(ty, out);
+        let written = written.and_then(|()| something_since(&self.values.buffer, start));
+        match written.and_then(|()| self.values.remember(start)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.values.buffer.truncate(start);
+                self.values.large.truncate(large);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Takes exactly one value; every method ends it.
+#[derive(Debug)]
+pub struct ValueWriter<'a> {
+    out: Sink<'a>,
+    place: Place,
+}
+
+impl<'a> ValueWriter<'a> {
+    /// Writes null.
+    ///
+    /// # Errors
+    /// Inside a vector, which has no nulls.
+    #[inline]
+    pub fn null(self) -> Result<(), EncodeError> {
+        match self.place {
+            Place::Value | Place::Part => {
+                self.out.buffer().push(&LENGTH_NULL);
+                Ok(())
+            }
+            Place::Fixed(_) | Place::Sized => Err(EncodeError::new(EncodeErrorKind::NullInVector)),
+        }
+    }
+
+    /// Writes "not set": the column keeps what it has.
+    ///
+    /// # Errors
+    /// Anywhere but as a whole value of a statement.
+    #[inline]
+    pub fn unset(self) -> Result<(), EncodeError> {
+        match self.place {
+            Place::Value => {
+                self.out.buffer().push(&LENGTH_UNSET);
+                Ok(())
+            }
+            Place::Part | Place::Fixed(_) | Place::Sized => Err(EncodeError::new(EncodeErrorKind::UnsetInside)),
+        }
+    }
+
+    /// Writes a value of a size known at compile time.
+    ///
+    /// # Errors
+    /// When the place asks for another size, as elements of some vectors do.
+    #[inline]
+    pub fn fixed<const N: usize>(self, bytes: [u8; N]) -> Result<(), EncodeError> {
+        self.bytes(&bytes)
+    }
+
+    /// Writes these bytes as the value.
+    ///
+    /// # Errors
+    /// When there are more than a length can say, or the place asks for another size.
+    #[inline]
+    pub fn bytes(self, bytes: &[u8]) -> Result<(), EncodeError> {
+        match self.place {
+            Place::Value | Place::Part => {
+                let length = length_of(bytes.len())?;
+                self.out.buffer().push_two(&length.to_be_bytes(), bytes);
+            }
+            Place::Fixed(expected) => {
+                fits(expected, bytes.len())?;
+                self.out.buffer().push(bytes);
+            }
+            Place::Sized => {
+                let (prefix, len) = unsigned_vint(bytes.len());
+                self.out.buffer().push_two(prefix.get(..len).unwrap_or_default(), bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes these bytes as the value, and shares them instead of copying when they are long and stand alone.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn shared(self, bytes: &Bytes) -> Result<(), EncodeError> {
+        match (self.place, self.out) {
+            (Place::Value, Sink::Row(values)) if SHARE_MIN < bytes.len() => {
+                let length = length_of(bytes.len())?;
+                values.buffer.push(&length.to_be_bytes());
+                values.large.push(LargeValue { at: values.buffer.len(), bytes: bytes.clone() });
+                Ok(())
+            }
+            (place, out) => ValueWriter { out, place }.bytes(bytes),
+        }
+    }
+
+    /// Writes a value made of parts; its length is filled in afterwards.
+    ///
+    /// # Errors
+    /// Those of `content`, or when the content is longer than a length can say.
+    pub fn content(
+        self,
+        content: impl FnOnce(&mut ContentWriter<'_>) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let place = self.place;
+        let out = self.out.buffer();
+        let start = out.len();
+        if matches!(place, Place::Value | Place::Part) {
+            out.push(&[0; 4]);
+        }
+        let inner = out.len();
+        content(&mut ContentWriter { out })?;
+        let len = out.len() - inner;
+        match place {
+            Place::Value | Place::Part => out.patch(start, length_of(len)?.to_be_bytes()),
+            Place::Fixed(expected) => fits(expected, len)?,
+            Place::Sized => {
+                let (prefix, prefix_len) = unsigned_vint(len);
+                out.insert(inner, prefix.get(..prefix_len).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the parts of one value.
+#[derive(Debug)]
+pub struct ContentWriter<'a> {
+    out: &'a mut ValueBuffer,
+}
+
+impl ContentWriter<'_> {
+    /// Appends bytes as they are.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.push(bytes);
+    }
+
+    /// Appends the count of elements that a list, set or map starts with.
+    ///
+    /// # Errors
+    /// When the count does not fit its field.
+    pub fn count(&mut self, count: usize) -> Result<(), EncodeError> {
+        match i32::try_from(count) {
+            Ok(count) => {
+                self.out.push(&count.to_be_bytes());
+                Ok(())
+            }
+            Err(_) => Err(EncodeError::too_long("the collection", count, LENGTH_MAX)),
+        }
+    }
+
+    /// Starts a part with its own length in front: an element, a key, a component, a field.
+    #[inline]
+    pub fn part(&mut self) -> ValueWriter<'_> {
+        ValueWriter { out: Sink::Plain(self.out), place: Place::Part }
+    }
+
+    /// Starts an element of a vector of this element type.
+    #[inline]
+    pub fn vector_element(&mut self, element: &ColumnType) -> ValueWriter<'_> {
+        let place = match vector_element_len(element) {
+            Some(len) => Place::Fixed(len),
+            None => Place::Sized,
+        };
+        ValueWriter { out: Sink::Plain(self.out), place }
+    }
+}
+
+/// Where a value stands decides what its length looks like.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// A whole value of a statement: a length of four bytes, which can say null and unset.
+    Value,
+    /// A part of a value: a length of four bytes, which can say null.
+    Part,
+    /// An element of a vector of elements of this size: no length.
+    Fixed(usize),
+    /// An element of a vector of other elements: a length of variable size.
+    Sized,
+}
+
+#[derive(Debug)]
+enum Sink<'a> {
+    /// A value of a row, which can keep long bytes aside.
+    Row(&'a mut EncodedValues),
+    /// Anything else.
+    Plain(&'a mut ValueBuffer),
+}
+
+impl<'a> Sink<'a> {
+    #[inline]
+    fn buffer(self) -> &'a mut ValueBuffer {
+        match self {
+            Self::Row(values) => &mut values.buffer,
+            Self::Plain(buffer) => buffer,
+        }
+    }
+}
+
+/// Bytes that stay inside until they are too many.
+#[derive(Clone, Debug)]
+struct ValueBuffer {
+    inline: [u8; INLINE],
+    /// How much of `inline` is used; not used once the bytes are on the heap.
+    len: usize,
+    heap: Vec<u8>,
+    on_heap: bool,
+}
+
+impl ValueBuffer {
+    #[inline]
+    fn len(&self) -> usize {
+        if self.on_heap { self.heap.len() } else { self.len }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.on_heap { &self.heap } else { self.inline.get(..self.len).unwrap_or_default() }
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        self.push_two(&[], bytes);
+    }
+
+    #[inline]
+    fn push_two(&mut self, first: &[u8], second: &[u8]) {
+        let end = self.len.saturating_add(first.len()).saturating_add(second.len());
+        match self.inline.get_mut(self.len..end) {
+            Some(room) if !self.on_heap => {
+                let (a, b) = room.split_at_mut(first.len());
+                a.copy_from_slice(first);
+                b.copy_from_slice(second);
+                self.len = end;
+            }
+            _ => self.push_heap(first, second),
+        }
+    }
+
+    #[inline(never)]
+    fn push_heap(&mut self, first: &[u8], second: &[u8]) {
+        if !self.on_heap {
+            let used = self.inline.get(..self.len).unwrap_or_default();
+            self.heap.clear();
+            self.heap.reserve((used.len() + first.len() + second.len()).max(HEAP_MIN));
+            self.heap.extend_from_slice(used);
+            self.on_heap = true;
+        }
+        self.heap.extend_from_slice(first);
+        self.heap.extend_from_slice(second);
+    }
+
+    fn patch(&mut self, at: usize, bytes: [u8; 4]) {
+        let all = if self.on_heap { self.heap.as_mut_slice() } else { self.inline.as_mut_slice() };
+        if let Some(place) = all.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = bytes;
+        }
+    }
+
+    fn insert(&mut self, at: usize, bytes: &[u8]) {
+        let end = self.len();
+        self.push(bytes);
+        let all = if self.on_heap { self.heap.as_mut_slice() } else { self.inline.as_mut_slice() };
+        if let Some(moved) = all.get_mut(at..end + bytes.len()) {
+            moved.rotate_right(bytes.len());
+        }
+    }
+
+    /// Cuts to a length that was reached before; from the heap nothing comes back inside unless all of it goes.
+    fn truncate(&mut self, len: usize) {
+        if self.on_heap {
+            self.heap.truncate(len);
+            if len == 0 {
+                self.on_heap = false;
+                self.len = 0;
+            }
+        } else {
+            self.len = self.len.min(len);
+        }
+    }
+}
+
+#[inline]
+fn something_since(buffer: &ValueBuffer, start: usize) -> Result<(), EncodeError> {
+    if start < buffer.len() { Ok(()) } else { Err(EncodeError::new(EncodeErrorKind::NothingWritten)) }
+}
+
+#[inline]
+fn length_of(len: usize) -> Result<i32, EncodeError> {
+    match i32::try_from(len) {
+        Ok(length) => Ok(length),
+        Err(_) => Err(EncodeError::too_long("the value", len, LENGTH_MAX)),
+    }
+}
+
+fn fits(expected: usize, actual: usize) -> Result<(), EncodeError> {
+    if expected == actual { Ok(()) } else { Err(EncodeError::new(EncodeErrorKind::OutOfRange)) }
+}
+
+/// Writes an unsigned vint of a length and says how many bytes of the array it takes.
+fn unsigned_vint(len: usize) -> ([u8; 9], usize) {
+    crate::types::value::vint_bytes(u64::try_from(len).unwrap_or(u64::MAX))
+}
+
+/// The bytes that a set of values keeps without the heap: an ordinary row of a few numbers, ids and short strings.
+const INLINE: usize = 256;
+
+/// The first size on the heap, so that a row that outgrows the inline bytes does not grow step by step.
+const HEAP_MIN: usize = 1024;
+
+/// The values whose place is remembered without the heap.
+const OFFSETS_INLINE: usize = 16;
+
+/// Above this size a shared value is spliced rather than copied; below it a copy costs less than a slice of its own.
+const SHARE_MIN: usize = 1024;
+
+const LENGTH_NULL: [u8; 4] = (-1_i32).to_be_bytes();
+const LENGTH_UNSET: [u8; 4] = (-2_i32).to_be_bytes();
+
+/// What a length field of four signed bytes can say.
+const LENGTH_MAX: usize = 0x7fff_ffff;
+
+#[cfg(test)]
+mod tests;
