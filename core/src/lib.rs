@@ -1,6 +1,9 @@
 //! The sans-IO core of Messina: bytes and instants in, bytes and effects out.
 #![forbid(unsafe_code)]
 
+// The derives write `::messina_core`, also where they are used in this crate.
+extern crate self as messina_core;
+
 pub mod cluster;
 pub mod collections;
 pub mod config;
@@ -15,3 +18,5 @@ pub mod seed;
 pub mod time;
 pub mod types;
 pub mod wire;
+
+pub use types::{FromRow, FromValue, ToRow, ToValue};

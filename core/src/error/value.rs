@@ -129,13 +129,24 @@ impl fmt::Display for TypeError {
         write_place(f, parts.column.as_deref(), &[])?;
         let rust = parts.rust_type;
         match (&parts.kind, &parts.cql_type) {
-            (TypeErrorKind::Mismatch, Some(cql)) => write!(f, "{rust} does not fit the CQL type {cql}"),
+            (TypeErrorKind::Mismatch, Some(cql)) => {
+                write!(f, "{rust} does not fit the CQL type {cql}")
+            }
             (TypeErrorKind::Mismatch, None) => write!(f, "{rust} does not fit the columns"),
             (TypeErrorKind::Part { part, .. }, Some(cql)) => {
                 write!(f, "{rust} does not fit the CQL type {cql} in its {part}")
             }
-            (TypeErrorKind::Part { part, .. }, None) => write!(f, "{rust} does not fit in its {part}"),
-            (TypeErrorKind::Count { what, expected, actual }, cql) => {
+            (TypeErrorKind::Part { part, .. }, None) => {
+                write!(f, "{rust} does not fit in its {part}")
+            }
+            (
+                TypeErrorKind::Count {
+                    what,
+                    expected,
+                    actual,
+                },
+                cql,
+            ) => {
                 write!(f, "{rust} has {expected} {what} where ")?;
                 match cql {
                     Some(cql) => write!(f, "{cql} has {actual}"),
@@ -152,7 +163,9 @@ impl fmt::Display for TypeError {
             (TypeErrorKind::Order { expected, actual }, _) => {
                 write!(f, "{rust} expects \"{expected}\" where \"{actual}\" stands")
             }
-            (TypeErrorKind::Duplicate { name }, _) => write!(f, "{rust} finds the name \"{name}\" more than once"),
+            (TypeErrorKind::Duplicate { name }, _) => {
+                write!(f, "{rust} finds the name \"{name}\" more than once")
+            }
         }
     }
 }
@@ -239,7 +252,12 @@ impl EncodeError {
     #[cold]
     #[must_use]
     pub fn new(kind: EncodeErrorKind) -> Self {
-        Self(Box::new(EncodeErrorParts { rust_type: None, cql_type: None, column: None, kind }))
+        Self(Box::new(EncodeErrorParts {
+            rust_type: None,
+            cql_type: None,
+            column: None,
+            kind,
+        }))
     }
 
     /// Makes an error about a value of type `T`.
@@ -315,21 +333,34 @@ impl fmt::Display for EncodeError {
         write_place(f, parts.column.as_deref(), &[])?;
         match &parts.kind {
             EncodeErrorKind::Type(_) => f.write_str("the value's type does not fit")?,
-            EncodeErrorKind::TooLong { what, len, max } => write!(f, "{what} of length {len} is longer than {max}")?,
+            EncodeErrorKind::TooLong { what, len, max } => {
+                write!(f, "{what} of length {len} is longer than {max}")?
+            }
             EncodeErrorKind::OutOfRange => f.write_str("the value is out of range")?,
             EncodeErrorKind::NotAscii => f.write_str("the text has characters outside of ASCII")?,
             EncodeErrorKind::UnsetInside => f.write_str("a part of a value cannot be unset")?,
-            EncodeErrorKind::NullInVector => f.write_str("an element of a vector cannot be null")?,
-            EncodeErrorKind::EmptyNotAllowed => f.write_str("a zero-length value is not allowed")?,
+            EncodeErrorKind::NullInVector => {
+                f.write_str("an element of a vector cannot be null")?
+            }
+            EncodeErrorKind::EmptyNotAllowed => {
+                f.write_str("a zero-length value is not allowed")?
+            }
             EncodeErrorKind::ElementCount { expected, actual } => {
-                write!(f, "the value has {actual} elements where its type has {expected}")?;
+                write!(
+                    f,
+                    "the value has {actual} elements where its type has {expected}"
+                )?;
             }
             EncodeErrorKind::ValueCount { expected, actual } => {
                 write!(f, "{actual} values were given for {expected} markers")?;
             }
             EncodeErrorKind::ValueMissing => f.write_str("no value was given")?,
-            EncodeErrorKind::NameUnknown { name } => write!(f, "there is nothing named \"{name}\" to write to")?,
-            EncodeErrorKind::NothingWritten => f.write_str("the value's implementation wrote nothing")?,
+            EncodeErrorKind::NameUnknown { name } => {
+                write!(f, "there is nothing named \"{name}\" to write to")?
+            }
+            EncodeErrorKind::NothingWritten => {
+                f.write_str("the value's implementation wrote nothing")?
+            }
             EncodeErrorKind::TooDeep => f.write_str("the type nests too deep")?,
             EncodeErrorKind::Custom(text) => f.write_str(text)?,
         }
@@ -426,7 +457,13 @@ impl DecodeError {
     #[cold]
     #[must_use]
     pub fn new(kind: DecodeErrorKind) -> Self {
-        Self(Box::new(DecodeErrorParts { rust_type: None, cql_type: None, column: None, path: Vec::new(), kind }))
+        Self(Box::new(DecodeErrorParts {
+            rust_type: None,
+            cql_type: None,
+            column: None,
+            path: Vec::new(),
+            kind,
+        }))
     }
 
     /// Makes an error about a value read as type `T`.
@@ -520,7 +557,10 @@ impl fmt::Display for DecodeError {
             DecodeErrorKind::Null => f.write_str("the value is null")?,
             DecodeErrorKind::Empty => f.write_str("the value is zero-length")?,
             DecodeErrorKind::Size { expected, actual } => {
-                write!(f, "the value has {actual} bytes where its type has {expected}")?;
+                write!(
+                    f,
+                    "the value has {actual} bytes where its type has {expected}"
+                )?;
             }
             DecodeErrorKind::AddressSize { actual } => {
                 write!(f, "the address has {actual} bytes, neither 4 nor 16")?;
@@ -529,7 +569,9 @@ impl fmt::Display for DecodeError {
             DecodeErrorKind::NotAscii => f.write_str("the text is not ASCII")?,
             DecodeErrorKind::OutOfRange => f.write_str("the value is out of range")?,
             DecodeErrorKind::Malformed(_) => f.write_str("the bytes are malformed")?,
-            DecodeErrorKind::Surplus { bytes } => write!(f, "{bytes} bytes are left after the value")?,
+            DecodeErrorKind::Surplus { bytes } => {
+                write!(f, "{bytes} bytes are left after the value")?
+            }
             DecodeErrorKind::TooDeep => f.write_str("the type nests too deep")?,
             DecodeErrorKind::TooLarge => f.write_str("the value unfolds to too many parts")?,
             DecodeErrorKind::NoColumn => f.write_str("the row has no such column")?,
@@ -587,7 +629,11 @@ fn write_place(f: &mut fmt::Formatter<'_>, column: Option<&str>, path: &[PathSte
     Ok(())
 }
 
-fn write_types(f: &mut fmt::Formatter<'_>, rust_type: Option<&str>, cql_type: Option<&ColumnType>) -> fmt::Result {
+fn write_types(
+    f: &mut fmt::Formatter<'_>,
+    rust_type: Option<&str>,
+    cql_type: Option<&ColumnType>,
+) -> fmt::Result {
     match (rust_type, cql_type) {
         (Some(rust), Some(cql)) => write!(f, " ({rust}, CQL type {cql})"),
         (Some(rust), None) => write!(f, " ({rust})"),

@@ -58,7 +58,10 @@ impl<'r> Cell<'r> {
     #[inline]
     #[must_use]
     pub fn new(frame: &'r Bytes, bytes: &'r [u8]) -> Self {
-        Self { frame: Some(frame), bytes }
+        Self {
+            frame: Some(frame),
+            bytes,
+        }
     }
 
     /// Shows bytes that nobody shares.
@@ -79,7 +82,10 @@ impl<'r> Cell<'r> {
     #[inline]
     #[must_use]
     pub fn part(&self, bytes: &'r [u8]) -> Self {
-        Self { frame: self.frame, bytes }
+        Self {
+            frame: self.frame,
+            bytes,
+        }
     }
 
     /// Returns the bytes as a handle of their own, which keeps the whole page alive; copies only what no page owns.
@@ -129,7 +135,11 @@ fn is_null<T>(ty: &ColumnType) -> DecodeError {
 #[cold]
 #[inline(never)]
 fn wrong_size<T>(ty: &ColumnType, expected: usize, actual: usize) -> DecodeError {
-    let kind = if actual == 0 { DecodeErrorKind::Empty } else { DecodeErrorKind::Size { expected, actual } };
+    let kind = if actual == 0 {
+        DecodeErrorKind::Empty
+    } else {
+        DecodeErrorKind::Size { expected, actual }
+    };
     DecodeError::of::<T>(ty, kind)
 }
 
@@ -167,7 +177,9 @@ pub fn vector_element_len(element: &ColumnType) -> Option<usize> {
         match ty {
             ColumnType::Boolean => return Some(factor),
             ColumnType::Int | ColumnType::Float => return factor.checked_mul(4),
-            ColumnType::BigInt | ColumnType::Double | ColumnType::Timestamp => return factor.checked_mul(8),
+            ColumnType::BigInt | ColumnType::Double | ColumnType::Timestamp => {
+                return factor.checked_mul(8);
+            }
             ColumnType::Uuid | ColumnType::Timeuuid => return factor.checked_mul(16),
             ColumnType::Vector { element, dimension } => {
                 // A product that no memory can hold matches no cell either.
@@ -204,7 +216,9 @@ pub struct Items<'r, T> {
 impl<'r, T: FromValue<'r>> FromValue<'r> for Items<'r, T> {
     fn check(ty: &ColumnType) -> Result<(), TypeError> {
         match ty {
-            ColumnType::List(element) | ColumnType::Set(element) | ColumnType::Vector { element, .. } => {
+            ColumnType::List(element)
+            | ColumnType::Set(element)
+            | ColumnType::Vector { element, .. } => {
                 T::check(element).map_err(|error| error.in_part::<Self>(ty, "element"))
             }
             _ => Err(TypeError::mismatch::<Self>(ty)),
@@ -212,7 +226,10 @@ impl<'r, T: FromValue<'r>> FromValue<'r> for Items<'r, T> {
     }
 
     fn from_value(ty: &'r ColumnType, cell: Option<Cell<'r>>) -> Result<Self, DecodeError> {
-        Ok(Self { elements: Elements::new::<Self>(ty, cell)?, read: PhantomData })
+        Ok(Self {
+            elements: Elements::new::<Self>(ty, cell)?,
+            read: PhantomData,
+        })
     }
 }
 
@@ -247,25 +264,35 @@ pub struct Entries<'r, K, V> {
 
 impl<'r, K: FromValue<'r>, V: FromValue<'r>> FromValue<'r> for Entries<'r, K, V> {
     fn check(ty: &ColumnType) -> Result<(), TypeError> {
-        let ColumnType::Map(types) = ty else { return Err(TypeError::mismatch::<Self>(ty)) };
+        let ColumnType::Map(types) = ty else {
+            return Err(TypeError::mismatch::<Self>(ty));
+        };
         K::check(&types.0).map_err(|error| error.in_part::<Self>(ty, "key"))?;
         V::check(&types.1).map_err(|error| error.in_part::<Self>(ty, "value"))
     }
 
     fn from_value(ty: &'r ColumnType, cell: Option<Cell<'r>>) -> Result<Self, DecodeError> {
-        let ColumnType::Map(types) = ty else { return Err(TypeError::mismatch::<Self>(ty).into()) };
+        let ColumnType::Map(types) = ty else {
+            return Err(TypeError::mismatch::<Self>(ty).into());
+        };
         let elements = Elements::counted::<Self>(ty, &types.0, cell, 2)?;
-        Ok(Self { elements, value_type: &types.1, read: PhantomData })
+        Ok(Self {
+            elements,
+            value_type: &types.1,
+            read: PhantomData,
+        })
     }
 }
 
 impl<'r, K: FromValue<'r>, V: FromValue<'r>> Entries<'r, K, V> {
     fn read_entry(&mut self, index: usize, key: Option<Cell<'r>>) -> Result<(K, V), DecodeError> {
-        let key = K::from_value(self.elements.element, key).map_err(|error| error.at(PathStep::Key(index)));
+        let key = K::from_value(self.elements.element, key)
+            .map_err(|error| error.at(PathStep::Key(index)));
         // The value is stepped over even if the key did not decode, so that later entries stay in step.
         let value = self.elements.read_part()?;
         let key = key?;
-        let value = V::from_value(self.value_type, value).map_err(|error| error.at(PathStep::Value(index)))?;
+        let value = V::from_value(self.value_type, value)
+            .map_err(|error| error.at(PathStep::Value(index)))?;
         Ok((key, value))
     }
 }
@@ -314,7 +341,9 @@ impl<'r> Elements<'r> {
     /// Starts at the first element of a list, set or vector.
     pub(crate) fn new<T>(ty: &'r ColumnType, cell: Option<Cell<'r>>) -> Result<Self, DecodeError> {
         match ty {
-            ColumnType::List(element) | ColumnType::Set(element) => Self::counted::<T>(ty, element, cell, 1),
+            ColumnType::List(element) | ColumnType::Set(element) => {
+                Self::counted::<T>(ty, element, cell, 1)
+            }
             ColumnType::Vector { element, dimension } => {
                 let cell = not_null::<T>(ty, cell)?;
                 Self::vector::<T>(ty, element, *dimension, cell)
@@ -333,15 +362,31 @@ impl<'r> Elements<'r> {
         let Some(cell) = cell else {
             let whole = Cell::of_slice(&[]);
             let reader = Reader::new(&[]);
-            return Ok(Self { reader, whole, ty, element, layout: Layout::Parts, index: 0, left: 0 });
+            return Ok(Self {
+                reader,
+                whole,
+                ty,
+                element,
+                layout: Layout::Parts,
+                index: 0,
+                left: 0,
+            });
         };
         if cell.bytes.is_empty() {
             return Err(DecodeError::of::<T>(ty, DecodeErrorKind::Empty));
         }
         let mut reader = Reader::new(cell.bytes);
         // Each part has at least its length of four bytes, which bounds the count by what is there.
-        let left = reader.count(parts * 4)?;
-        let elements = Self { reader, whole: cell, ty, element, layout: Layout::Parts, index: 0, left };
+        let left = reader.int_count(parts * 4)?;
+        let elements = Self {
+            reader,
+            whole: cell,
+            ty,
+            element,
+            layout: Layout::Parts,
+            index: 0,
+            left,
+        };
         elements.check_end()?;
         Ok(elements)
     }
@@ -368,7 +413,15 @@ impl<'r> Elements<'r> {
         if expected.is_none() && actual < left {
             return Err(wrong_size::<T>(ty, left, actual));
         }
-        let elements = Self { reader: Reader::new(cell.bytes), whole: cell, ty, element, layout, index: 0, left };
+        let elements = Self {
+            reader: Reader::new(cell.bytes),
+            whole: cell,
+            ty,
+            element,
+            layout,
+            index: 0,
+            left,
+        };
         elements.check_end()?;
         Ok(elements)
     }
@@ -430,7 +483,10 @@ impl<'r> Parts<'r> {
     /// Starts at the first part.
     #[must_use]
     pub fn new(cell: Cell<'r>) -> Self {
-        Self { reader: Reader::new(cell.bytes), whole: cell }
+        Self {
+            reader: Reader::new(cell.bytes),
+            whole: cell,
+        }
     }
 
     /// Says whether the bytes are used up; every part that follows is null then.

@@ -49,10 +49,25 @@ pub trait ToValue {
 ///
 /// # Errors
 /// As [`ToValue::to_value`]; nothing is appended then.
-pub fn encode_value<T: ToValue + ?Sized>(value: &T, ty: &ColumnType, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let mut buffer = ValueBuffer { inline: [0; INLINE], len: 0, heap: std::mem::take(out), on_heap: true };
+pub fn encode_value<T: ToValue + ?Sized>(
+    value: &T,
+    ty: &ColumnType,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let mut buffer = ValueBuffer {
+        inline: [0; INLINE],
+        len: 0,
+        heap: std::mem::take(out),
+        on_heap: true,
+    };
     let start = buffer.len();
-    let written = value.to_value(ty, ValueWriter { out: Sink::Plain(&mut buffer), place: Place::Value });
+    let written = value.to_value(
+        ty,
+        ValueWriter {
+            out: Sink::Plain(&mut buffer),
+            place: Place::Value,
+        },
+    );
     let written = written.and_then(|()| something_since(&buffer, start));
     if written.is_err() {
         buffer.truncate(start);
@@ -94,7 +109,12 @@ impl EncodedValues {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            buffer: ValueBuffer { inline: [0; INLINE], len: 0, heap: Vec::new(), on_heap: false },
+            buffer: ValueBuffer {
+                inline: [0; INLINE],
+                len: 0,
+                heap: Vec::new(),
+                on_heap: false,
+            },
             large: Vec::new(),
             count: 0,
             offsets: [0; OFFSETS_INLINE],
@@ -113,7 +133,12 @@ impl EncodedValues {
     /// Returns the values as a request takes them.
     #[must_use]
     pub fn values(&self) -> ValuesRef<'_> {
-        ValuesRef { count: self.count, bytes: self.buffer.bytes(), large: &self.large, names: None }
+        ValuesRef {
+            count: self.count,
+            bytes: self.buffer.bytes(),
+            large: &self.large,
+            names: None,
+        }
     }
 
     /// Returns how many values there are.
@@ -150,7 +175,12 @@ impl EncodedValues {
     /// Returns how many bytes the values take in a request, lengths included.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        self.buffer.len() + self.large.iter().map(|large| large.bytes.len()).sum::<usize>()
+        self.buffer.len()
+            + self
+                .large
+                .iter()
+                .map(|large| large.bytes.len())
+                .sum::<usize>()
     }
 
     fn remember(&mut self, offset: usize) -> Result<(), EncodeError> {
@@ -195,10 +225,17 @@ impl<'a> RowWriter<'a> {
     /// # Errors
     /// As [`ToValue::to_value`], or when there are more than 65535 values; nothing is added then.
     #[inline]
-    pub fn write<T: ToValue + ?Sized>(&mut self, ty: &ColumnType, value: &T) -> Result<(), EncodeError> {
+    pub fn write<T: ToValue + ?Sized>(
+        &mut self,
+        ty: &ColumnType,
+        value: &T,
+    ) -> Result<(), EncodeError> {
         let start = self.values.buffer.len();
         let large = self.values.large.len();
-        let out = ValueWriter { out: Sink::Row(self.values), place: Place::Value };
+        let out = ValueWriter {
+            out: Sink::Row(self.values),
+            place: Place::Value,
+        };
         let written = value.to_value(ty, out);
         let written = written.and_then(|()| something_since(&self.values.buffer, start));
         match written.and_then(|()| self.values.remember(start)) {
@@ -246,7 +283,9 @@ impl<'a> ValueWriter<'a> {
                 self.out.buffer().push(&LENGTH_UNSET);
                 Ok(())
             }
-            Place::Part | Place::Fixed(_) | Place::Sized => Err(EncodeError::new(EncodeErrorKind::UnsetInside)),
+            Place::Part | Place::Fixed(_) | Place::Sized => {
+                Err(EncodeError::new(EncodeErrorKind::UnsetInside))
+            }
         }
     }
 
@@ -276,7 +315,9 @@ impl<'a> ValueWriter<'a> {
             }
             Place::Sized => {
                 let (prefix, len) = unsigned_vint(bytes.len());
-                self.out.buffer().push_two(prefix.get(..len).unwrap_or_default(), bytes);
+                self.out
+                    .buffer()
+                    .push_two(prefix.get(..len).unwrap_or_default(), bytes);
             }
         }
         Ok(())
@@ -291,7 +332,10 @@ impl<'a> ValueWriter<'a> {
             (Place::Value, Sink::Row(values)) if SHARE_MIN < bytes.len() => {
                 let length = length_of(bytes.len())?;
                 values.buffer.push(&length.to_be_bytes());
-                values.large.push(LargeValue { at: values.buffer.len(), bytes: bytes.clone() });
+                values.large.push(LargeValue {
+                    at: values.buffer.len(),
+                    bytes: bytes.clone(),
+                });
                 Ok(())
             }
             (place, out) => ValueWriter { out, place }.bytes(bytes),
@@ -357,7 +401,10 @@ impl ContentWriter<'_> {
     /// Starts a part with its own length in front: an element, a key, a component, a field.
     #[inline]
     pub fn part(&mut self) -> ValueWriter<'_> {
-        ValueWriter { out: Sink::Plain(self.out), place: Place::Part }
+        ValueWriter {
+            out: Sink::Plain(self.out),
+            place: Place::Part,
+        }
     }
 
     /// Starts an element of a vector of this element type.
@@ -367,7 +414,10 @@ impl ContentWriter<'_> {
             Some(len) => Place::Fixed(len),
             None => Place::Sized,
         };
-        ValueWriter { out: Sink::Plain(self.out), place }
+        ValueWriter {
+            out: Sink::Plain(self.out),
+            place,
+        }
     }
 }
 
@@ -415,11 +465,19 @@ struct ValueBuffer {
 impl ValueBuffer {
     #[inline]
     fn len(&self) -> usize {
-        if self.on_heap { self.heap.len() } else { self.len }
+        if self.on_heap {
+            self.heap.len()
+        } else {
+            self.len
+        }
     }
 
     fn bytes(&self) -> &[u8] {
-        if self.on_heap { &self.heap } else { self.inline.get(..self.len).unwrap_or_default() }
+        if self.on_heap {
+            &self.heap
+        } else {
+            self.inline.get(..self.len).unwrap_or_default()
+        }
     }
 
     #[inline]
@@ -429,7 +487,10 @@ impl ValueBuffer {
 
     #[inline]
     fn push_two(&mut self, first: &[u8], second: &[u8]) {
-        let end = self.len.saturating_add(first.len()).saturating_add(second.len());
+        let end = self
+            .len
+            .saturating_add(first.len())
+            .saturating_add(second.len());
         match self.inline.get_mut(self.len..end) {
             Some(room) if !self.on_heap => {
                 let (a, b) = room.split_at_mut(first.len());
@@ -446,7 +507,8 @@ impl ValueBuffer {
         if !self.on_heap {
             let used = self.inline.get(..self.len).unwrap_or_default();
             self.heap.clear();
-            self.heap.reserve((used.len() + first.len() + second.len()).max(HEAP_MIN));
+            self.heap
+                .reserve((used.len() + first.len() + second.len()).max(HEAP_MIN));
             self.heap.extend_from_slice(used);
             self.on_heap = true;
         }
@@ -455,7 +517,11 @@ impl ValueBuffer {
     }
 
     fn patch(&mut self, at: usize, bytes: [u8; 4]) {
-        let all = if self.on_heap { self.heap.as_mut_slice() } else { self.inline.as_mut_slice() };
+        let all = if self.on_heap {
+            self.heap.as_mut_slice()
+        } else {
+            self.inline.as_mut_slice()
+        };
         if let Some(place) = all.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
             *place = bytes;
         }
@@ -464,7 +530,11 @@ impl ValueBuffer {
     fn insert(&mut self, at: usize, bytes: &[u8]) {
         let end = self.len();
         self.push(bytes);
-        let all = if self.on_heap { self.heap.as_mut_slice() } else { self.inline.as_mut_slice() };
+        let all = if self.on_heap {
+            self.heap.as_mut_slice()
+        } else {
+            self.inline.as_mut_slice()
+        };
         if let Some(moved) = all.get_mut(at..end + bytes.len()) {
             moved.rotate_right(bytes.len());
         }
@@ -486,7 +556,11 @@ impl ValueBuffer {
 
 #[inline]
 fn something_since(buffer: &ValueBuffer, start: usize) -> Result<(), EncodeError> {
-    if start < buffer.len() { Ok(()) } else { Err(EncodeError::new(EncodeErrorKind::NothingWritten)) }
+    if start < buffer.len() {
+        Ok(())
+    } else {
+        Err(EncodeError::new(EncodeErrorKind::NothingWritten))
+    }
 }
 
 #[inline]
@@ -498,7 +572,11 @@ fn length_of(len: usize) -> Result<i32, EncodeError> {
 }
 
 fn fits(expected: usize, actual: usize) -> Result<(), EncodeError> {
-    if expected == actual { Ok(()) } else { Err(EncodeError::new(EncodeErrorKind::OutOfRange)) }
+    if expected == actual {
+        Ok(())
+    } else {
+        Err(EncodeError::new(EncodeErrorKind::OutOfRange))
+    }
 }
 
 /// Writes an unsigned vint of a length and says how many bytes of the array it takes.

@@ -1,1 +1,469 @@
-//! TODO
+//! Rows: `ToRow` for what a statement binds, `FromRow` for what a page holds, and the walk over a page. Cells themselves are `decode`'s.
+
+use std::fmt;
+use std::slice;
+
+use bytes::Bytes;
+
+use crate::error::value::{
+    DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind, TypeError, TypeErrorKind,
+};
+use crate::types::decode::{Cell, FromValue};
+use crate::types::encode::RowWriter;
+use crate::wire::read::Reader;
+use crate::wire::result::ColumnSpec;
+
+/// Writes the values that a statement binds.
+///
+/// Tuples, slices, arrays and `Vec` give values in order, maps by name, and `derive(ToRow)` makes a struct do either.
+pub trait ToRow {
+    /// Writes one value for each of the columns, in their order.
+    ///
+    /// # Errors
+    /// When the number of values differs, a name is missing or unknown, or a value does not fit.
+    fn to_row(&self, columns: &[ColumnSpec], out: &mut RowWriter<'_>) -> Result<(), EncodeError>;
+}
+
+/// Reads a row of a page; `'r` is the life of the page it may borrow from.
+///
+/// Tuples and `Vec` take all columns in order, [`Row`] any column by name, and `derive(FromRow)` makes a struct do
+/// either.
+pub trait FromRow<'r>: Sized {
+    /// What is found out once per page: which column goes where.
+    type Plan;
+
+    /// Compares the columns with `Self`.
+    ///
+    /// # Errors
+    /// When a column is missing, or of a type that does not fit.
+    fn plan(columns: &[ColumnSpec]) -> Result<Self::Plan, TypeError>;
+
+    /// Reads one row. Cells that are left unread are skipped.
+    ///
+    /// # Errors
+    /// When a cell does not decode; the rows behind it can still be read.
+    fn from_row(plan: &Self::Plan, row: &mut RowView<'r>) -> Result<Self, DecodeError>;
+}
+
+/// Hands out the cells of one row from left to right.
+#[derive(Clone, Debug)]
+pub struct RowView<'r> {
+    columns: slice::Iter<'r, ColumnSpec>,
+    reader: Reader<'r>,
+    frame: &'r Bytes,
+    broken: bool,
+}
+
+impl<'r> RowView<'r> {
+    /// Returns how many cells are left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Returns the next column with its cell; `None` behind the last one.
+    ///
+    /// # Errors
+    /// When the page ends inside the cell; no row behind it can be read then.
+    #[inline]
+    pub fn next_cell(&mut self) -> Option<Result<(&'r ColumnSpec, Option<Cell<'r>>), DecodeError>> {
+        let column = self.columns.next()?;
+        Some(match self.reader.bytes() {
+            Ok(bytes) => Ok((column, bytes.map(|bytes| Cell::new(self.frame, bytes)))),
+            Err(error) => {
+                self.broken = true;
+                Err(DecodeError::from(error).in_column(&column.name))
+            }
+        })
+    }
+
+    /// Reads the next cell as a `T`, whose type was checked before.
+    ///
+    /// # Errors
+    /// When there is no cell left, or it does not decode.
+    #[inline]
+    pub fn read<'a, T: FromValue<'a>>(&mut self) -> Result<T, DecodeError>
+    where
+        'r: 'a,
+    {
+        match self.next_cell() {
+            Some(Ok((column, cell))) => match T::from_value(&column.ty, cell) {
+                Ok(value) => Ok(value),
+                Err(error) => Err(error.in_column(&column.name)),
+            },
+            Some(Err(error)) => Err(error),
+            None => Err(DecodeError::new(DecodeErrorKind::NoColumn)),
+        }
+    }
+
+    /// Steps over the cells that are left.
+    fn skip(&mut self) -> Result<(), DecodeError> {
+        while let Some(cell) = self.next_cell() {
+            cell?;
+        }
+        Ok(())
+    }
+}
+
+/// Goes over the rows of a page.
+///
+/// A row that does not decode is an error in its place, and the next row follows. Where the page itself is cut short
+/// the iterator ends after the error.
+pub struct Rows<'p, T: FromRow<'p>> {
+    columns: &'p [ColumnSpec],
+    row: RowView<'p>,
+    left: usize,
+    plan: T::Plan,
+}
+
+impl<'p, T: FromRow<'p>> Rows<'p, T> {
+    /// Compares the columns with `T` and starts at the first row.
+    ///
+    /// # Errors
+    /// When `T` does not fit the columns.
+    pub fn new(
+        columns: &'p [ColumnSpec],
+        row_count: usize,
+        cells: &'p Bytes,
+    ) -> Result<Self, TypeError> {
+        let plan = T::plan(columns)?;
+        let row = RowView {
+            columns: [].iter(),
+            reader: Reader::new(cells),
+            frame: cells,
+            broken: false,
+        };
+        Ok(Self {
+            columns,
+            row,
+            left: row_count,
+            plan,
+        })
+    }
+}
+
+impl<'p, T: FromRow<'p>> Iterator for Rows<'p, T> {
+    type Item = Result<T, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        self.row.columns = self.columns.iter();
+        let read = T::from_row(&self.plan, &mut self.row);
+        if self.row.columns.len() == 0 && !self.row.broken {
+            return Some(read);
+        }
+        let skipped = if self.row.broken {
+            Ok(())
+        } else {
+            self.row.skip()
+        };
+        if self.row.broken {
+            self.left = 0;
+        }
+        Some(read.and_then(|row| skipped.map(|()| row)))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Broken pages end early.
+        (0, Some(self.left))
+    }
+}
+
+impl<'p, T: FromRow<'p>> fmt::Debug for Rows<'p, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows")
+            .field("columns", &self.columns)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Holds one row without a type of its own; columns are read by name or place, each checked when it is read.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use bytes::Bytes;
+/// use messina_core::types::{ColumnSpec, ColumnType, Row, Rows};
+///
+/// let (keyspace, table): (Arc<str>, Arc<str>) = ("ks".into(), "t".into());
+/// let columns = [ColumnSpec { keyspace, table, name: "id".into(), ty: ColumnType::Int }];
+/// let cells = Bytes::from_static(&[0, 0, 0, 4, 0, 0, 0, 7]);
+/// for row in Rows::<Row<'_>>::new(&columns, 1, &cells)? {
+///     assert_eq!(row?.read::<i32>("id")?, 7);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Row<'r> {
+    cells: Vec<(&'r ColumnSpec, Option<Cell<'r>>)>,
+}
+
+impl<'r> Row<'r> {
+    /// Returns the columns in their order.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &'r ColumnSpec> {
+        self.cells.iter().map(|(column, _)| *column)
+    }
+
+    /// Reads the column of this name.
+    ///
+    /// # Errors
+    /// When there is no such column, its type does not fit, or its cell does not decode.
+    pub fn read<T: FromValue<'r>>(&self, name: &str) -> Result<T, DecodeError> {
+        match self
+            .cells
+            .iter()
+            .position(|(column, _)| &*column.name == name)
+        {
+            Some(index) => self.read_at(index),
+            None => Err(DecodeError::new(DecodeErrorKind::NoColumn).in_column(name)),
+        }
+    }
+
+    /// Reads the column at this place, from zero.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_at<T: FromValue<'r>>(&self, index: usize) -> Result<T, DecodeError> {
+        let Some((column, cell)) = self.cells.get(index) else {
+            return Err(DecodeError::new(DecodeErrorKind::NoColumn));
+        };
+        let read = match T::check(&column.ty) {
+            Ok(()) => T::from_value(&column.ty, *cell),
+            Err(error) => Err(error.into()),
+        };
+        read.map_err(|error| error.in_column(&column.name))
+    }
+
+    /// Says whether there is a column of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.cells.iter().any(|(column, _)| &*column.name == name)
+    }
+}
+
+impl<'r> FromRow<'r> for Row<'r> {
+    type Plan = ();
+
+    fn plan(_columns: &[ColumnSpec]) -> Result<(), TypeError> {
+        Ok(())
+    }
+
+    fn from_row(_plan: &(), row: &mut RowView<'r>) -> Result<Self, DecodeError> {
+        let mut cells = Vec::with_capacity(row.left());
+        while let Some(cell) = row.next_cell() {
+            cells.push(cell?);
+        }
+        Ok(Self { cells })
+    }
+}
+
+/// Remembers which column each of the `N` fields of a struct is read from.
+///
+/// The derives use it; it is public so that their code can.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct FieldPlan<const N: usize> {
+    columns: [Option<u16>; N],
+    /// Whether the fields are the first columns in order.
+    in_order: bool,
+    /// For each column the field it fills; empty when they are in order.
+    fields: Vec<Option<u16>>,
+}
+
+impl<const N: usize> FieldPlan<N> {
+    /// Finds each field's column by its name; a field that is not required may have none.
+    pub fn by_name<T>(
+        columns: &[ColumnSpec],
+        fields: [(&'static str, bool); N],
+    ) -> Result<Self, TypeError> {
+        let mut places = [None; N];
+        for (place, (name, required)) in places.iter_mut().zip(fields) {
+            let mut found = columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| &*column.name == name);
+            *place = match (found.next(), found.next()) {
+                (Some((index, _)), None) => u16::try_from(index).ok(),
+                (None, _) if !required => None,
+                (None, _) => {
+                    return Err(TypeError::new::<T>(
+                        None,
+                        TypeErrorKind::Missing { name: name.into() },
+                    ));
+                }
+                (Some(_), Some(_)) => {
+                    return Err(TypeError::new::<T>(
+                        None,
+                        TypeErrorKind::Duplicate { name: name.into() },
+                    ));
+                }
+            };
+        }
+        let in_order = places
+            .iter()
+            .zip(0_u16..)
+            .all(|(place, index)| *place == Some(index));
+        let mut back = Vec::new();
+        if !in_order {
+            back.resize(columns.len(), None);
+            for (place, field) in places.iter().zip(0_u16..) {
+                if let Some(slot) = place.and_then(|place| back.get_mut(usize::from(place))) {
+                    *slot = Some(field);
+                }
+            }
+        }
+        Ok(Self {
+            columns: places,
+            in_order,
+            fields: back,
+        })
+    }
+
+    /// Takes the columns in order; there must be exactly as many as fields.
+    pub fn by_order<T>(columns: &[ColumnSpec]) -> Result<Self, TypeError> {
+        check_count::<T>(columns, N)?;
+        let mut places = [None; N];
+        for (place, index) in places.iter_mut().zip(0_u16..) {
+            *place = Some(index);
+        }
+        Ok(Self {
+            columns: places,
+            in_order: true,
+            fields: Vec::new(),
+        })
+    }
+
+    /// Checks the type of a field's column, if it has one.
+    pub fn check<'r, T: FromValue<'r>>(
+        &self,
+        columns: &[ColumnSpec],
+        field: usize,
+    ) -> Result<(), TypeError> {
+        let place = self.columns.get(field).copied().flatten();
+        match place.and_then(|place| columns.get(usize::from(place))) {
+            Some(column) => T::check(&column.ty).map_err(|error| error.in_column(&column.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says whether the fields are the first columns in order, so that they can be read straight.
+    #[inline]
+    pub fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// Sorts the cells of a row to the fields they fill.
+    pub fn pick<'r>(&self, row: &mut RowView<'r>) -> Result<Picked<'r, N>, DecodeError> {
+        let mut picked = [None; N];
+        for field in &self.fields {
+            let Some(cell) = row.next_cell() else { break };
+            let cell = cell?;
+            if let Some(slot) = field.and_then(|field| picked.get_mut(usize::from(field))) {
+                *slot = Some(cell);
+            }
+        }
+        Ok(Picked(picked))
+    }
+}
+
+/// The cells of one row, by field.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct Picked<'r, const N: usize>([Option<(&'r ColumnSpec, Option<Cell<'r>>)>; N]);
+
+impl<'r, const N: usize> Picked<'r, N> {
+    /// Reads a field that has a column.
+    #[inline]
+    pub fn read<T: FromValue<'r>>(&self, field: usize) -> Result<T, DecodeError> {
+        match self.0.get(field) {
+            Some(Some((column, cell))) => {
+                T::from_value(&column.ty, *cell).map_err(|error| error.in_column(&column.name))
+            }
+            _ => Err(DecodeError::new(DecodeErrorKind::NoColumn)),
+        }
+    }
+
+    /// Reads a field that may have no column or no value.
+    #[inline]
+    pub fn read_or_default<T: FromValue<'r> + Default>(
+        &self,
+        field: usize,
+    ) -> Result<T, DecodeError> {
+        match self.0.get(field) {
+            Some(Some(_)) => self.read::<Option<T>>(field).map(Option::unwrap_or_default),
+            _ => Ok(T::default()),
+        }
+    }
+}
+
+/// Compares the number of columns with what `T` has.
+pub(crate) fn check_count<T>(columns: &[ColumnSpec], expected: usize) -> Result<(), TypeError> {
+    let actual = columns.len();
+    if actual == expected {
+        return Ok(());
+    }
+    Err(TypeError::new::<T>(
+        None,
+        TypeErrorKind::Count {
+            what: "columns",
+            expected,
+            actual,
+        },
+    ))
+}
+
+/// Compares the number of values with the number of markers.
+#[inline]
+#[doc(hidden)]
+pub fn check_values(columns: &[ColumnSpec], actual: usize) -> Result<(), EncodeError> {
+    let expected = columns.len();
+    if actual == expected {
+        return Ok(());
+    }
+    Err(EncodeError::new(EncodeErrorKind::ValueCount {
+        expected,
+        actual,
+    }))
+}
+
+/// Writes the values of a struct by name: `write` is told which of `names` the next column asks for.
+///
+/// The derives use it; every name must be asked for, every column must be known.
+#[doc(hidden)]
+pub fn write_by_name(
+    columns: &[ColumnSpec],
+    names: &[&str],
+    mut write: impl FnMut(usize, &ColumnSpec) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    let mut in_order = columns.len() == names.len();
+    for (place, column) in columns.iter().enumerate() {
+        let name = &*column.name;
+        let index = if names.get(place).is_some_and(|here| *here == name) {
+            place
+        } else {
+            in_order = false;
+            match names.iter().position(|here| *here == name) {
+                Some(index) => index,
+                None => return Err(EncodeError::new(EncodeErrorKind::ValueMissing).in_column(name)),
+            }
+        };
+        write(index, column).map_err(|error| error.in_column(name))?;
+    }
+    if in_order {
+        return Ok(());
+    }
+    match names
+        .iter()
+        .find(|name| !columns.iter().any(|column| &*column.name == **name))
+    {
+        Some(name) => Err(EncodeError::new(EncodeErrorKind::NameUnknown {
+            name: (*name).into(),
+        })),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

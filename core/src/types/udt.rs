@@ -1,1 +1,168 @@
-//! TODO
+//! User-defined types as Rust structs: what their derives call. The type itself is `column_type::UdtType`.
+
+use std::sync::Arc;
+
+use crate::error::value::{DecodeError, EncodeError, PathStep, TypeError, TypeErrorKind};
+use crate::types::column_type::{ColumnType, UdtType};
+use crate::types::decode::{Cell, FromValue, Parts, not_null};
+use crate::types::encode::{ToValue, ValueWriter};
+
+/// Finds the user-defined type behind a column type.
+///
+/// # Errors
+/// When it is another kind of type.
+pub fn udt_of<'t, T: ?Sized>(ty: &'t ColumnType) -> Result<&'t UdtType, TypeError> {
+    match ty {
+        ColumnType::Udt(udt) => Ok(udt),
+        _ => Err(TypeError::mismatch::<T>(ty)),
+    }
+}
+
+/// Checks that a field of `T` can be read from the field of this name.
+///
+/// # Errors
+/// When the field is missing and required, or its type does not fit.
+pub fn check_read<'r, T, F: FromValue<'r>>(
+    ty: &ColumnType,
+    name: &str,
+    required: bool,
+) -> Result<(), TypeError> {
+    match field(udt_of::<T>(ty)?, name) {
+        Some(field) => F::check(field).map_err(|error| in_field::<T>(error, ty, name)),
+        None if required => Err(TypeError::new::<T>(
+            Some(ty),
+            TypeErrorKind::Missing { name: name.into() },
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a field of `T` can be written as the field of this name.
+///
+/// # Errors
+/// When the field is missing, or its type does not fit.
+pub fn check_write<T, F: ToValue>(ty: &ColumnType, name: &str) -> Result<(), TypeError> {
+    match field(udt_of::<T>(ty)?, name) {
+        Some(field) => F::check(field).map_err(|error| in_field::<T>(error, ty, name)),
+        None => Err(TypeError::new::<T>(
+            Some(ty),
+            TypeErrorKind::Missing { name: name.into() },
+        )),
+    }
+}
+
+/// Checks that the first fields are these, in this order.
+///
+/// # Errors
+/// When another name stands in a place, or there are fewer fields.
+pub fn check_order<T>(ty: &ColumnType, names: &[&str]) -> Result<(), TypeError> {
+    let udt = udt_of::<T>(ty)?;
+    if udt.fields.len() != names.len() {
+        let kind = TypeErrorKind::Count {
+            what: "fields",
+            expected: names.len(),
+            actual: udt.fields.len(),
+        };
+        return Err(TypeError::new::<T>(Some(ty), kind));
+    }
+    for ((actual, _), expected) in udt.fields.iter().zip(names) {
+        if **actual != **expected {
+            let kind = TypeErrorKind::Order {
+                expected: (*expected).into(),
+                actual: (**actual).into(),
+            };
+            return Err(TypeError::new::<T>(Some(ty), kind));
+        }
+    }
+    Ok(())
+}
+
+fn field<'t>(udt: &'t UdtType, name: &str) -> Option<&'t ColumnType> {
+    udt.fields
+        .iter()
+        .find(|(field, _)| &**field == name)
+        .map(|(_, ty)| ty)
+}
+
+#[cold]
+fn in_field<T>(error: TypeError, ty: &ColumnType, name: &str) -> TypeError {
+    error.in_part::<T>(ty, format!("field \"{name}\""))
+}
+
+/// Steps through the fields of a value of a user-defined type, with their names and types.
+#[derive(Clone, Debug)]
+pub struct UdtFields<'r> {
+    fields: std::slice::Iter<'r, (Arc<str>, ColumnType)>,
+    parts: Parts<'r>,
+}
+
+impl<'r> UdtFields<'r> {
+    /// Starts at the first field.
+    ///
+    /// # Errors
+    /// When the type is of another kind, or the value is null.
+    pub fn new<T>(ty: &'r ColumnType, cell: Option<Cell<'r>>) -> Result<Self, DecodeError> {
+        let udt = udt_of::<T>(ty)?;
+        let cell = not_null::<T>(ty, cell)?;
+        Ok(Self {
+            fields: udt.fields.iter(),
+            parts: Parts::new(cell),
+        })
+    }
+
+    /// Returns the next field; fields that the value is too old to have are null.
+    ///
+    /// # Errors
+    /// When the value ends inside a field, or has more bytes than the type has fields.
+    pub fn next_field(&mut self) -> Result<Option<UdtField<'r>>, DecodeError> {
+        let Some((name, ty)) = self.fields.next() else {
+            self.parts.clone().finish()?;
+            return Ok(None);
+        };
+        let cell = self
+            .parts
+            .next_part()
+            .map_err(|error| error.at(PathStep::Field((**name).into())))?;
+        Ok(Some(UdtField { name, ty, cell }))
+    }
+}
+
+/// One field of a value.
+#[derive(Clone, Copy, Debug)]
+pub struct UdtField<'r> {
+    /// Its name.
+    pub name: &'r str,
+    /// Its type.
+    pub ty: &'r ColumnType,
+    /// Its bytes.
+    pub cell: Option<Cell<'r>>,
+}
+
+impl<'r> UdtField<'r> {
+    /// Reads the field as an `F`, whose type was checked before.
+    ///
+    /// # Errors
+    /// When it does not decode.
+    pub fn read<F: FromValue<'r>>(&self) -> Result<F, DecodeError> {
+        F::from_value(self.ty, self.cell)
+            .map_err(|error| error.at(PathStep::Field(self.name.into())))
+    }
+}
+
+/// Writes a value of a user-defined type field by field: `write` gets each field's name, type and place.
+///
+/// # Errors
+/// When the type is of another kind, or those of `write`.
+pub fn write_udt<T: ?Sized>(
+    ty: &ColumnType,
+    out: ValueWriter<'_>,
+    mut write: impl FnMut(&str, &ColumnType, ValueWriter<'_>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    let udt = udt_of::<T>(ty)?;
+    out.content(|content| {
+        for (name, ty) in &udt.fields {
+            write(name, ty, content.part())?;
+        }
+        Ok(())
+    })
+}

@@ -6,6 +6,7 @@ mod temporal;
 
 pub use big::{Decimal, NumberRangeError, ParseNumberError, Varint};
 pub use dynamic::Value;
+pub(crate) use dynamic::check_dimension;
 pub(crate) use temporal::vint_bytes;
 pub use temporal::{Date, Duration, Time, Timestamp};
 

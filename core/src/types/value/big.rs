@@ -26,13 +26,18 @@ impl Varint {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut rest = bytes;
         while let [first, second, ..] = rest {
-            let sign_repeats = (*first == 0 && *second < 0x80) || (*first == 0xff && 0x80 <= *second);
+            let sign_repeats =
+                (*first == 0 && *second < 0x80) || (*first == 0xff && 0x80 <= *second);
             if !sign_repeats {
                 break;
             }
             rest = rest.split_first().map_or(rest, |(_, rest)| rest);
         }
-        if rest.is_empty() { Self(vec![0]) } else { Self(rest.to_vec()) }
+        if rest.is_empty() {
+            Self(vec![0])
+        } else {
+            Self(rest.to_vec())
+        }
     }
 
     /// Returns the shortest two's complement bytes, most significant first; at least one.
@@ -48,9 +53,15 @@ impl Varint {
     }
 
     fn extend<const N: usize>(&self) -> Result<[u8; N], NumberRangeError> {
-        let mut all = if self.is_negative() { [0xff; N] } else { [0; N] };
+        let mut all = if self.is_negative() {
+            [0xff; N]
+        } else {
+            [0; N]
+        };
         let start = N.checked_sub(self.0.len()).ok_or(NumberRangeError)?;
-        all.get_mut(start..).ok_or(NumberRangeError)?.copy_from_slice(&self.0);
+        all.get_mut(start..)
+            .ok_or(NumberRangeError)?
+            .copy_from_slice(&self.0);
         Ok(all)
     }
 
@@ -196,7 +207,9 @@ impl fmt::Display for Decimal {
     /// Writes digits with a point, or with an exponent where the point would be far away.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.unscaled.to_string();
-        let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |digits| ("-", digits));
+        let (sign, digits) = digits
+            .strip_prefix('-')
+            .map_or(("", digits.as_str()), |digits| ("-", digits));
         let exponent = -i64::from(self.scale);
         match usize::try_from(self.scale) {
             Ok(0) => write!(f, "{sign}{digits}"),

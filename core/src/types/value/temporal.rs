@@ -30,7 +30,9 @@ impl Date {
         let month_of_year = (i64::from(month) + 9) % 12;
         let day_of_year = (153 * month_of_year + 2) / 5 + i64::from(day) - 1;
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-        i32::try_from(era * DAYS_OF_ERA + day_of_era - EPOCH_OF_ERA).ok().map(Self)
+        i32::try_from(era * DAYS_OF_ERA + day_of_era - EPOCH_OF_ERA)
+            .ok()
+            .map(Self)
     }
 
     /// Returns year, month and day of the proleptic Gregorian calendar.
@@ -39,14 +41,19 @@ impl Date {
         let days = i64::from(self.0) + EPOCH_OF_ERA;
         let era = days.div_euclid(DAYS_OF_ERA);
         let day_of_era = days.rem_euclid(DAYS_OF_ERA);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_of_year = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_of_year + 2) / 5 + 1;
         let month = (month_of_year + 2) % 12 + 1;
         let year = year_of_era + era * 400 + i64::from(month < 3);
         let expect = "an i32 of days stays within these ranges";
-        (i32::try_from(year).expect(expect), u8::try_from(month).expect(expect), u8::try_from(day).expect(expect))
+        (
+            i32::try_from(year).expect(expect),
+            u8::try_from(month).expect(expect),
+            u8::try_from(day).expect(expect),
+        )
     }
 
     /// Returns the bytes of the CQL value: unsigned days, with the epoch in the middle of their range.
