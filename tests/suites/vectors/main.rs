@@ -1,1 +1,12 @@
-//! The vectors suite.
+//! The recorded protocol vectors: values, types, frames, hashes and placement, checked against the codec and routing.
+#![forbid(unsafe_code)]
+
+mod files;
+mod frames;
+mod murmur3;
+mod replicas;
+mod responses;
+mod sharding;
+mod types;
+mod values;
+mod vints;
