@@ -1,1 +1,346 @@
-//! TODO
+//! The error of a request: what went wrong, what is known about the request's effect, and what was tried.
+//!
+//! This module leaves out errors of reading a result that did arrive (`error::result`) and of opening a session.
+
+use std::error::Error;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
+use crate::error::protocol::{FrameEncodeError, ProtocolError};
+use crate::error::result::ResultError;
+use crate::error::value::BindError;
+use crate::policy::retry::FailureClass;
+use crate::routing::Shard;
+use crate::wire::header::Opcode;
+use crate::wire::server_error::ServerError;
+
+/// Says why a request failed; one pointer wide, so results stay small.
+#[derive(Clone, Debug)]
+pub struct RequestError(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: RequestErrorKind,
+    fate: Fate,
+    attempts: Vec<Attempt>,
+}
+
+impl RequestError {
+    /// Makes an error of a request that never left.
+    pub fn new(kind: RequestErrorKind) -> Self {
+        Self::after(kind, Vec::new())
+    }
+
+    /// Makes an error of a request with these failed attempts behind it.
+    pub fn after(kind: RequestErrorKind, attempts: Vec<Attempt>) -> Self {
+        let fate = attempts
+            .iter()
+            .map(|attempt| attempt.fate)
+            .fold(Fate::NotSent, worse);
+        Self(Box::new(Inner {
+            kind,
+            fate,
+            attempts,
+        }))
+    }
+
+    /// Makes an error of an answer that arrived but cannot be used.
+    pub fn unreadable(error: ResultError) -> Self {
+        Self(Box::new(Inner {
+            kind: RequestErrorKind::Result(error),
+            fate: Fate::Answered,
+            attempts: Vec::new(),
+        }))
+    }
+
+    /// Returns what went wrong; after several attempts, what ended the last one.
+    pub fn kind(&self) -> &RequestErrorKind {
+        &self.0.kind
+    }
+
+    /// Returns whose error it is.
+    pub fn category(&self) -> ErrorCategory {
+        self.0.kind.category()
+    }
+
+    /// Says what is known about the request's effect, over all attempts.
+    ///
+    /// `Answered` means that the server's error is the last word; whether a write that it timed out on was applied
+    /// is for that error to say.
+    pub fn fate(&self) -> Fate {
+        self.0.fate
+    }
+
+    /// Says whether the same request may succeed later.
+    ///
+    /// Whether it is safe to repeat it is another question: see [`fate`](Self::fate).
+    pub fn is_retryable(&self) -> bool {
+        self.0.kind.is_transient()
+    }
+
+    /// Lists the attempts that failed, in the order they ended.
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.0.attempts
+    }
+
+    /// Returns the server's error, when a server answered with one.
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match &self.0.kind {
+            RequestErrorKind::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, attempts) = (&self.0.kind, self.attempts());
+        write!(out, "{kind}")?;
+        if let (RequestErrorKind::NoTarget, false) = (kind, attempts.is_empty()) {
+            write!(
+                out,
+                ": none of {} nodes has an open connection",
+                attempts.len()
+            )?;
+        } else if let Some(last) = attempts.last() {
+            write!(out, " (node {}", last.address)?;
+            if 1 < attempts.len() {
+                write!(out, ", after {} attempts", attempts.len())?;
+            }
+            out.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for RequestError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.kind.cause()
+    }
+}
+
+impl From<BindError> for RequestError {
+    fn from(error: BindError) -> Self {
+        Self::new(RequestErrorKind::Bind(error))
+    }
+}
+
+impl From<ResultError> for RequestError {
+    fn from(error: ResultError) -> Self {
+        Self::unreadable(error)
+    }
+}
+
+/// Says what went wrong with a request or with one attempt of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RequestErrorKind {
+    /// The server answered with an error.
+    Server(ServerError),
+    /// There was no answer in time.
+    Expired,
+    /// The connection ended before an answer came.
+    Connection(ConnectionError),
+    /// The connection took no further request.
+    Overloaded,
+    /// The node had no open connection; only an attempt ends this way.
+    NoConnection,
+    /// No node could be tried.
+    NoTarget,
+    /// The answer breaks the protocol.
+    Protocol(ProtocolError),
+    /// The answer is of a kind that does not belong to this request.
+    UnexpectedAnswer {
+        /// The kind.
+        opcode: Opcode,
+    },
+    /// A prepared statement could not be brought back to a node that had forgotten it.
+    Unprepared(UnpreparedError),
+    /// The values do not fit the statement.
+    Bind(BindError),
+    /// The request does not fit into a frame.
+    Encode(FrameEncodeError),
+    /// The answer arrived but is not what the caller asked to read.
+    Result(ResultError),
+    /// The session is closed.
+    Closed,
+    /// The driver contradicts itself.
+    Internal(&'static str),
+}
+
+impl RequestErrorKind {
+    /// Takes the kind of an attempt that the connection reported as failed.
+    pub(crate) fn of_attempt(error: AttemptError) -> Self {
+        match error.kind {
+            AttemptErrorKind::Expired => Self::Expired,
+            AttemptErrorKind::Connection(cause) => Self::Connection(cause),
+            AttemptErrorKind::Overloaded => Self::Overloaded,
+            AttemptErrorKind::Encode(cause) => Self::Encode(cause),
+        }
+    }
+
+    /// Returns whose error it is.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Server(_) | Self::Unprepared(_) => ErrorCategory::Server,
+            Self::Protocol(_) | Self::UnexpectedAnswer { .. } => ErrorCategory::Protocol,
+            Self::Expired
+            | Self::Connection(_)
+            | Self::Overloaded
+            | Self::NoConnection
+            | Self::NoTarget => ErrorCategory::Environment,
+            Self::Bind(_) | Self::Encode(_) | Self::Closed => ErrorCategory::Caller,
+            Self::Result(error) => error.category(),
+            Self::Internal(_) => ErrorCategory::Internal,
+        }
+    }
+
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Server(error) => FailureClass::of_server(error) != FailureClass::Rejected,
+            _ => self.category() == ErrorCategory::Environment,
+        }
+    }
+
+    fn cause(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Server(error) => Some(error),
+            Self::Connection(error) => Some(error),
+            Self::Encode(error) => Some(error),
+            Self::Protocol(error) => Some(error),
+            Self::Unprepared(error) => Some(error),
+            Self::Bind(error) => Some(error),
+            Self::Result(error) => Some(error),
+            Self::Expired
+            | Self::Overloaded
+            | Self::NoConnection
+            | Self::NoTarget
+            | Self::UnexpectedAnswer { .. }
+            | Self::Closed
+            | Self::Internal(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for RequestErrorKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(_) => out.write_str("the server answered with an error"),
+            Self::Expired => out.write_str("the request was not answered in time"),
+            Self::Connection(_) => {
+                out.write_str("the connection ended before the request was answered")
+            }
+            Self::Overloaded => out.write_str("the connection takes no more requests"),
+            Self::NoConnection => out.write_str("the node has no open connection"),
+            Self::NoTarget => out.write_str("there is no node to send the request to"),
+            Self::Protocol(_) => out.write_str("the answer to the request cannot be understood"),
+            Self::UnexpectedAnswer { opcode } => write!(
+                out,
+                "the server answered with {opcode:?}, which is no answer"
+            ),
+            Self::Unprepared(_) => {
+                out.write_str("the prepared statement cannot be executed on the node")
+            }
+            Self::Bind(_) => out.write_str("the values do not fit the statement"),
+            Self::Encode(_) => out.write_str("the request does not fit into a frame"),
+            Self::Result(_) => out.write_str("the result cannot be read as asked"),
+            Self::Closed => out.write_str("the session is closed"),
+            Self::Internal(what) => write!(out, "the driver contradicts itself: {what}"),
+        }
+    }
+}
+
+/// Says why a statement could not be brought back to a node that had forgotten it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnpreparedError {
+    /// The node does not know a statement that is not part of the request.
+    #[error(
+        "the server misses statement {}, which is not part of the request",
+        Hex(id)
+    )]
+    Foreign {
+        /// The id that the node named.
+        id: Bytes,
+    },
+    /// The text has another id on this node now, so it would run as another statement.
+    #[error(
+        "the statement had id {} and has id {} after it was prepared again",
+        Hex(before),
+        Hex(after)
+    )]
+    IdChanged {
+        /// The id the statement was prepared with.
+        before: Bytes,
+        /// The id that the node gave it now.
+        after: Bytes,
+    },
+    /// The node forgot the statement right after it was prepared again.
+    #[error(
+        "the server still misses statement {} after it was prepared again",
+        Hex(id)
+    )]
+    Again {
+        /// The id of the statement.
+        id: Bytes,
+    },
+}
+
+/// Describes one attempt that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The node.
+    pub host_id: Uuid,
+    /// The node's address, as the cluster gives it to clients.
+    pub address: SocketAddr,
+    /// The shard that was asked for.
+    pub shard: Option<Shard>,
+    /// How long the request waited before it was written, as far as the connection can tell.
+    pub queued: Duration,
+    /// How long the request was out at the node.
+    pub on_wire: Duration,
+    /// What is known about the effect of this attempt.
+    pub fate: Fate,
+    /// What ended the attempt.
+    pub error: RequestErrorKind,
+}
+
+/// Says whose error an error is, and with it what can be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCategory {
+    /// A server answered no.
+    Server,
+    /// A peer does not follow the protocol.
+    Protocol,
+    /// A connection, a node or the time is missing.
+    Environment,
+    /// The caller's input is wrong.
+    Caller,
+    /// The driver has a defect.
+    Internal,
+}
+
+/// Returns the one of two fates that a caller has to be more careful about.
+fn worse(one: Fate, other: Fate) -> Fate {
+    match (one, other) {
+        (Fate::MaybeApplied, _) | (_, Fate::MaybeApplied) => Fate::MaybeApplied,
+        (Fate::Answered, _) | (_, Fate::Answered) => Fate::Answered,
+        (Fate::NotSent, Fate::NotSent) => Fate::NotSent,
+    }
+}
+
+/// Shows bytes as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}

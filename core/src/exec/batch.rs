@@ -1,1 +1,269 @@
-//! TODO
+//! Batches: several statements that travel and are applied as one.
+//!
+//! This module leaves out how a batch is sent and repeated (`Execution`).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::value::{BindError, EncodeError};
+use crate::exec::plan::StatementKind;
+use crate::exec::prepared::Preparation;
+use crate::exec::statement::{
+    AnyStatement, AsStatement, RequestSettings, StatementOptions, option_methods,
+};
+use crate::routing::{Routing, TableIdx, Token};
+use crate::types::encode::{EncodedValues, RowWriter};
+use crate::types::row::ToRow;
+use crate::wire::consistency::Consistency;
+use crate::wire::request::{
+    BatchKind, BatchRef, BatchStatementRef, LargeValue, RequestRef, StatementRef, ValuesRef,
+};
+
+/// Collects statements with their values, and the options of the request that carries them.
+///
+/// The values of all statements lie in one buffer. [`add`](Self::add) keeps the first error for the moment the
+/// batch is sent, so that calls can be chained; [`push`](Self::push) reports it at once.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    kind: BatchKind,
+    children: Vec<Child>,
+    values: Vec<u8>,
+    large: Vec<LargeValue>,
+    error: Option<BindError>,
+    /// The idempotence of the children that say something about it.
+    idempotent: ChildrenIdempotent,
+    options: StatementOptions,
+}
+
+impl Batch {
+    /// Starts a batch that is applied as a whole or not at all, in the end.
+    pub fn logged() -> Self {
+        Self::new(BatchKind::Logged)
+    }
+
+    /// Starts a batch without a log: cheaper, and atomic only within one partition.
+    pub fn unlogged() -> Self {
+        Self::new(BatchKind::Unlogged)
+    }
+
+    /// Starts a batch of counter updates.
+    pub fn counter() -> Self {
+        Self::new(BatchKind::Counter)
+    }
+
+    /// Starts a batch of a kind.
+    pub fn new(kind: BatchKind) -> Self {
+        Self {
+            kind,
+            children: Vec::new(),
+            values: Vec::new(),
+            large: Vec::new(),
+            error: None,
+            idempotent: ChildrenIdempotent::default(),
+            options: StatementOptions::default(),
+        }
+    }
+
+    /// Adds a statement with its values; an error is reported when the batch is sent.
+    #[must_use]
+    pub fn add(mut self, statement: impl AsStatement, values: impl ToRow) -> Self {
+        if self.error.is_none() {
+            self.error = self.push(statement, values).err();
+        }
+        self
+    }
+
+    /// Adds a statement with its values.
+    ///
+    /// # Errors
+    /// The values do not fit the statement, a text has values (prepare it first), or the batch is full. The batch
+    /// stays as it was.
+    pub fn push(
+        &mut self,
+        statement: impl AsStatement,
+        values: impl ToRow,
+    ) -> Result<(), BindError> {
+        if STATEMENTS_MAX <= self.children.len() {
+            let error = EncodeError::too_long(
+                "the list of statements",
+                self.children.len() + 1,
+                STATEMENTS_MAX,
+            );
+            return Err(error.into());
+        }
+        let mut encoded = EncodedValues::new();
+        let (statement, token, idempotent) = match statement.as_statement() {
+            AnyStatement::Prepared(prepared) => {
+                let token = prepared.encode(&values, &mut encoded)?;
+                (
+                    ChildStatement::Prepared(Arc::clone(prepared.preparation())),
+                    token,
+                    prepared.options().idempotent,
+                )
+            }
+            AnyStatement::Text { text, options } => {
+                // Without its columns a text takes no values, which is what an empty list of columns says.
+                values.to_row(&[], &mut RowWriter::new(&mut encoded))?;
+                (
+                    ChildStatement::Text(text.into()),
+                    None,
+                    options.and_then(|options| options.idempotent),
+                )
+            }
+        };
+        let values = encoded.values();
+        let (start, large_start) = (self.values.len(), self.large.len());
+        self.values.extend_from_slice(values.bytes);
+        self.large.extend_from_slice(values.large);
+        self.idempotent.add(idempotent);
+        self.children.push(Child {
+            statement,
+            token,
+            count: values.count,
+            bytes: start..self.values.len(),
+            large: large_start..self.large.len(),
+        });
+        Ok(())
+    }
+
+    /// Reports the first error of [`add`](Self::add).
+    ///
+    /// # Errors
+    /// A statement could not be added.
+    pub fn check(&self) -> Result<(), BindError> {
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns how many statements there are.
+    pub fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Says whether there is no statement.
+    pub fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Says whether one of the statements is marked as a conditional one.
+    pub fn is_conditional(&self) -> bool {
+        self.preparations()
+            .any(|preparation| preparation.is_conditional())
+    }
+
+    /// Says whether the batch may be sent twice: as it was told, else when all its statements may.
+    ///
+    /// `default` is what holds for a statement that does not say. A batch of counters never is unless it says so.
+    pub fn is_idempotent(&self, default: bool) -> bool {
+        let of_children =
+            self.kind != BatchKind::Counter && self.idempotent.all(default) && !self.is_empty();
+        self.options.idempotent.unwrap_or(of_children)
+    }
+
+    /// Returns where the batch is routed: table and token of the first statement that has both.
+    pub fn route<H>(&self, routing: &Routing<H>) -> Option<(TableIdx, Token)> {
+        self.children
+            .iter()
+            .find_map(|child| match &child.statement {
+                ChildStatement::Prepared(prepared) => {
+                    Some((prepared.table(routing)?, child.token?))
+                }
+                ChildStatement::Text(_) => None,
+            })
+    }
+
+    /// Returns what an execution has to know of the batch.
+    pub fn statement_kind(&self) -> StatementKind {
+        StatementKind::Batch(self.preparations().cloned().collect())
+    }
+
+    /// Lends the request to `send`.
+    pub fn with_request<R>(
+        &self,
+        settings: &RequestSettings,
+        consistency: Consistency,
+        send: impl FnOnce(RequestRef<'_>) -> R,
+    ) -> R {
+        let statements: Vec<BatchStatementRef<'_>> = self
+            .children
+            .iter()
+            .map(|child| self.child_ref(child))
+            .collect();
+        send(RequestRef::Batch(BatchRef {
+            kind: self.kind,
+            statements: &statements,
+            consistency,
+            serial_consistency: settings.serial_consistency,
+            timestamp: settings.timestamp,
+            keyspace: None,
+            now_in_seconds: None,
+        }))
+    }
+
+    fn child_ref<'a>(&'a self, child: &'a Child) -> BatchStatementRef<'a> {
+        let statement = match &child.statement {
+            ChildStatement::Text(text) => StatementRef::Text(text),
+            ChildStatement::Prepared(prepared) => StatementRef::Prepared(prepared.id()),
+        };
+        let values = ValuesRef {
+            count: child.count,
+            bytes: self.values.get(child.bytes.clone()).unwrap_or_default(),
+            large: self.large.get(child.large.clone()).unwrap_or_default(),
+            names: None,
+        };
+        BatchStatementRef { statement, values }
+    }
+
+    fn preparations(&self) -> impl Iterator<Item = &Arc<Preparation>> {
+        self.children
+            .iter()
+            .filter_map(|child| match &child.statement {
+                ChildStatement::Prepared(prepared) => Some(prepared),
+                ChildStatement::Text(_) => None,
+            })
+    }
+}
+
+option_methods!(Batch);
+
+#[derive(Clone, Debug)]
+struct Child {
+    statement: ChildStatement,
+    token: Option<Token>,
+    count: u16,
+    /// Where its values lie in the batch's buffer.
+    bytes: Range<usize>,
+    large: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum ChildStatement {
+    Text(Box<str>),
+    Prepared(Arc<Preparation>),
+}
+
+/// Counts what the children say about being sent twice.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChildrenIdempotent {
+    no: usize,
+    silent: usize,
+}
+
+impl ChildrenIdempotent {
+    const fn add(&mut self, says: Option<bool>) {
+        match says {
+            Some(true) => (),
+            Some(false) => self.no += 1,
+            None => self.silent += 1,
+        }
+    }
+
+    const fn all(self, default: bool) -> bool {
+        self.no == 0 && (default || self.silent == 0)
+    }
+}
+
+/// How many statements a batch can have: its count is a 16-bit number.
+const STATEMENTS_MAX: usize = 65_535;
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,347 @@
-//! TODO
+//! What a request brought back: rows that own their frame, or the word that something was done.
+//!
+//! This module leaves out how cells become values (`types`) and how further pages are fetched (`exec::paging`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::error::connect::Fate;
+use crate::error::request::Attempt;
+use crate::error::result::ResultError;
+use crate::exec::paging::PagingState;
+use crate::exec::plan::Coordinator;
+use crate::exec::prepared::{Preparation, ResultShape};
+use crate::types::column_type::ColumnType;
+use crate::types::row::{FromRow, Row, Rows};
+use crate::wire::event::SchemaChange;
+use crate::wire::response::{Response, ResponseFrame};
+use crate::wire::result::{ColumnSpec, ResultBody, ResultMetadata, RowsBody};
+use crate::wire::supported::ProtocolFeatures;
+
+/// Holds the answer to a statement; rows are read where they lie in the frame.
+///
+/// The frame shares its memory with other answers of its connection. A result that is kept for long should be
+/// [detached](Self::detach).
+#[derive(Clone, Debug)]
+pub struct QueryResult {
+    body: Body,
+    extras: Option<Box<Extras>>,
+    tracing_id: Option<Uuid>,
+    coordinator: Option<Coordinator>,
+}
+
+/// One page of a read: a result like any other.
+pub type Page = QueryResult;
+
+impl QueryResult {
+    /// Reads an answer; the one place where the columns of a page are read.
+    ///
+    /// `announced` is what the request told the server about its columns: the pair that rows without columns are
+    /// read with, and the statement that learns of newer ones.
+    ///
+    /// # Errors
+    /// The answer is no result, or breaks the protocol.
+    pub fn parse(
+        frame: &ResponseFrame,
+        features: &ProtocolFeatures,
+        announced: Option<(&Preparation, &Arc<ResultShape>)>,
+        coordinator: Option<Coordinator>,
+    ) -> Result<Self, ResultError> {
+        let envelope = frame.parse(features).map_err(ResultError::Protocol)?;
+        let Response::Result(body) = envelope.response else {
+            return Err(ResultError::NotAResult);
+        };
+        let body = match body {
+            ResultBody::Void => Body::Void,
+            ResultBody::Rows(rows) => Body::Rows(RowsPage::new(rows, announced)?),
+            ResultBody::SetKeyspace(keyspace) => Body::SetKeyspace(keyspace.into()),
+            ResultBody::SchemaChange(change) => Body::SchemaChange(Box::new(change)),
+            _ => return Err(ResultError::NotAResult),
+        };
+        let plain = envelope.warnings.is_empty() && envelope.custom_payload.is_empty();
+        let extras = (!plain).then(|| {
+            Box::new(Extras {
+                warnings: envelope.warnings,
+                custom_payload: envelope.custom_payload,
+                attempts: Vec::new(),
+            })
+        });
+        Ok(Self {
+            body,
+            extras,
+            tracing_id: envelope.tracing_id,
+            coordinator,
+        })
+    }
+
+    /// Adds the attempts that failed before this answer came.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: &[Attempt]) -> Self {
+        if !attempts.is_empty() {
+            self.extras.get_or_insert_default().attempts = attempts.to_vec();
+        }
+        self
+    }
+
+    /// Goes over the rows as values of type `T`, which is compared with the columns once.
+    ///
+    /// # Errors
+    /// The statement returns no rows, or `T` does not fit its columns.
+    pub fn rows<'p, T: FromRow<'p>>(&'p self) -> Result<Rows<'p, T>, ResultError> {
+        let page = self.page().ok_or(ResultError::NotRows)?;
+        Rows::new(&page.columns, page.row_count, &page.cells).map_err(ResultError::Type)
+    }
+
+    /// Goes over the rows with columns looked up by name or place at run time.
+    ///
+    /// # Errors
+    /// The statement returns no rows.
+    pub fn dynamic_rows(&self) -> Result<Rows<'_, Row<'_>>, ResultError> {
+        self.rows()
+    }
+
+    /// Reads the only row.
+    ///
+    /// # Errors
+    /// There is no row, there are several, there are further pages, or the row does not fit `T`.
+    pub fn one<'p, T: FromRow<'p>>(&'p self) -> Result<T, ResultError> {
+        self.maybe_one()?.ok_or(ResultError::NoRow)
+    }
+
+    /// Reads the only row, if there is one.
+    ///
+    /// # Errors
+    /// There are several rows or further pages, or the row does not fit `T`.
+    pub fn maybe_one<'p, T: FromRow<'p>>(&'p self) -> Result<Option<T>, ResultError> {
+        let first = self.first()?;
+        let rows = self.row_count();
+        if 1 < rows {
+            return Err(ResultError::ManyRows { rows });
+        }
+        // An empty page in between says nothing about the rows behind it.
+        if self.has_more_pages() {
+            return Err(ResultError::MorePages);
+        }
+        Ok(first)
+    }
+
+    /// Reads the first row of this page, if there is one.
+    ///
+    /// # Errors
+    /// The statement returns no rows, or the row does not fit `T`.
+    pub fn first<'p, T: FromRow<'p>>(&'p self) -> Result<Option<T>, ResultError> {
+        self.rows::<T>()?
+            .next()
+            .transpose()
+            .map_err(ResultError::Decode)
+    }
+
+    /// Says whether a conditional statement was applied.
+    ///
+    /// # Errors
+    /// The result has no boolean column `[applied]` in front, or no row: the statement was not a conditional one.
+    /// A conditional batch has a row for each of its statements, all saying the same.
+    pub fn applied(&self) -> Result<bool, ResultError> {
+        let page = self.page().ok_or(ResultError::NotConditional)?;
+        let is_mark =
+            |column: &&ColumnSpec| &*column.name == "[applied]" && column.ty == ColumnType::Boolean;
+        if page.columns.first().filter(is_mark).is_none() {
+            return Err(ResultError::NotConditional);
+        }
+        let row: Option<Row<'_>> = self.first()?;
+        row.ok_or(ResultError::NotConditional)?
+            .read_at(0)
+            .map_err(ResultError::Decode)
+    }
+
+    /// Says whether the answer is rows, be they none.
+    pub const fn is_rows(&self) -> bool {
+        matches!(self.body, Body::Rows(_))
+    }
+
+    /// Returns the number of rows of this page; zero for an answer without rows.
+    pub fn row_count(&self) -> usize {
+        self.page().map_or(0, |page| page.row_count)
+    }
+
+    /// Describes the columns; empty for an answer without rows.
+    pub fn columns(&self) -> &[ColumnSpec] {
+        self.page().map_or(&[], |page| &page.columns)
+    }
+
+    /// Says whether the server has further pages.
+    pub fn has_more_pages(&self) -> bool {
+        self.page().is_some_and(|page| page.more_pages)
+    }
+
+    /// Returns where the next page starts.
+    pub fn paging_state(&self) -> Option<&PagingState> {
+        self.page()?.paging_state.as_ref()
+    }
+
+    /// Checks that this is all there is, for callers that do not read further pages.
+    ///
+    /// # Errors
+    /// The server has further pages.
+    pub fn expect_last_page(&self) -> Result<(), ResultError> {
+        if self.has_more_pages() {
+            Err(ResultError::MorePages)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the server's warnings.
+    pub fn warnings(&self) -> &[String] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.warnings)
+    }
+
+    /// Returns what the server's extensions added to the answer.
+    pub fn custom_payload(&self) -> &[(String, Option<Bytes>)] {
+        self.extras
+            .as_ref()
+            .map_or(&[], |extras| &extras.custom_payload)
+    }
+
+    /// Returns the id of the trace that the server recorded.
+    pub const fn tracing_id(&self) -> Option<Uuid> {
+        self.tracing_id
+    }
+
+    /// Returns the keyspace that the connection changed to, for an answer to USE.
+    pub fn set_keyspace(&self) -> Option<&str> {
+        match &self.body {
+            Body::SetKeyspace(keyspace) => Some(keyspace),
+            _ => None,
+        }
+    }
+
+    /// Returns what changed in the schema, for an answer to a statement that defines something.
+    pub fn schema_change(&self) -> Option<&SchemaChange> {
+        match &self.body {
+            Body::SchemaChange(change) => Some(change),
+            _ => None,
+        }
+    }
+
+    /// Returns the node that answered.
+    pub const fn coordinator(&self) -> Option<&Coordinator> {
+        self.coordinator.as_ref()
+    }
+
+    /// Lists the attempts that failed before this answer came.
+    pub fn attempts(&self) -> &[Attempt] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.attempts)
+    }
+
+    /// Says whether an earlier attempt of this request may have been applied as well.
+    pub fn maybe_applied_twice(&self) -> bool {
+        self.attempts()
+            .iter()
+            .any(|attempt| attempt.fate == Fate::MaybeApplied)
+    }
+
+    /// Copies the result out of the memory it shares with other answers, so that keeping it keeps nothing else.
+    #[must_use]
+    pub fn detach(mut self) -> Self {
+        if let Body::Rows(page) = &mut self.body {
+            page.cells = Bytes::copy_from_slice(&page.cells);
+            page.paging_state = page.paging_state.take().map(|state| state.detach());
+        }
+        if let Some(extras) = &mut self.extras {
+            for (_, value) in &mut extras.custom_payload {
+                *value = value.take().map(|value| Bytes::copy_from_slice(&value));
+            }
+        }
+        self
+    }
+
+    const fn page(&self) -> Option<&RowsPage> {
+        match &self.body {
+            Body::Rows(page) => Some(page),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    Void,
+    Rows(RowsPage),
+    SetKeyspace(Box<str>),
+    SchemaChange(Box<SchemaChange>),
+}
+
+/// Holds the rows of one page with the columns to read them by.
+#[derive(Clone, Debug)]
+struct RowsPage {
+    columns: Arc<[ColumnSpec]>,
+    row_count: usize,
+    cells: Bytes,
+    paging_state: Option<PagingState>,
+    more_pages: bool,
+}
+
+impl RowsPage {
+    fn new(
+        rows: RowsBody,
+        announced: Option<(&Preparation, &Arc<ResultShape>)>,
+    ) -> Result<Self, ResultError> {
+        let RowsBody {
+            metadata,
+            row_count,
+            cells,
+        } = rows;
+        if let Some((statement, seen)) = announced {
+            statement.learn_rows(seen, &metadata);
+        }
+        let columns = columns_of(&metadata, announced.map(|(_, shape)| shape))?;
+        let paging_state = metadata.paging_state.map(PagingState::from_bytes);
+        Ok(Self {
+            columns,
+            row_count,
+            cells,
+            paging_state,
+            more_pages: metadata.more_pages,
+        })
+    }
+}
+
+/// Chooses the columns to read rows by: those of the answer, else those its request announced.
+///
+/// The statement's current columns are no choice, because another answer may have replaced them meanwhile.
+fn columns_of(
+    metadata: &ResultMetadata,
+    announced: Option<&Arc<ResultShape>>,
+) -> Result<Arc<[ColumnSpec]>, ResultError> {
+    let cells = metadata.column_count;
+    let columns = match (
+        &metadata.columns,
+        announced.and_then(|shape| shape.columns()),
+    ) {
+        (Some(own), _) => own,
+        (None, _) if metadata.new_metadata_id.is_some() => return Err(ResultError::ColumnsMissing),
+        (None, Some(announced)) => announced,
+        (None, None) => return Err(ResultError::NoColumns),
+    };
+    if columns.len() != cells {
+        return Err(ResultError::ColumnCount {
+            columns: columns.len(),
+            cells,
+        });
+    }
+    Ok(Arc::clone(columns))
+}
+
+/// Holds what few answers have.
+#[derive(Clone, Debug, Default)]
+struct Extras {
+    warnings: Vec<String>,
+    custom_payload: Vec<(String, Option<Bytes>)>,
+    attempts: Vec<Attempt>,
+}
+
+#[cfg(test)]
+mod tests;
