@@ -52,6 +52,8 @@ impl CqlError {
     pub const UNAVAILABLE: i32 = 0x1000;
     /// The code of texts that are not CQL.
     pub const SYNTAX: i32 = 0x2000;
+    /// The code of statements that this user may not run.
+    pub const UNAUTHORIZED: i32 = 0x2100;
     /// The code of statements that make no sense here.
     pub const INVALID: i32 = 0x2200;
     /// The code of refused configurations.

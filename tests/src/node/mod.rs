@@ -2,6 +2,7 @@
 
 pub(crate) mod cql;
 mod error;
+pub(crate) mod schema;
 pub(crate) mod store;
 pub(crate) mod values;
 

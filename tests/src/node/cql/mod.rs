@@ -3,3 +3,4 @@
 pub(crate) mod ast;
 pub(crate) mod lexer;
 pub(crate) mod parser;
+pub(crate) mod types;
