@@ -13,6 +13,8 @@ pub mod server_error;
 pub mod supported;
 pub mod write;
 
+#[cfg(all(test, feature = "peer"))]
+mod mutations;
 #[cfg(feature = "peer")]
 pub mod peer;
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
-use crate::wire::consistency::Consistency;
+use crate::wire::consistency::{Consistency, SerialConsistency};
 
 /// Reads the notation of the protocol from a body, front to back.
 #[derive(Clone, Debug)]
@@ -316,6 +316,19 @@ impl<'a> Reader<'a> {
         let at = self.offset();
         let code = self.short()?;
         match Consistency::from_code(code) {
+            Some(consistency) => Ok(consistency),
+            None => Err(ProtocolError::new(
+                ProtocolErrorKind::UnknownConsistency(code),
+                at,
+            )),
+        }
+    }
+
+    /// Reads a `[consistency]` that must be a serial one.
+    pub fn serial_consistency(&mut self) -> Result<SerialConsistency, ProtocolError> {
+        let at = self.offset();
+        let code = self.short()?;
+        match SerialConsistency::from_code(code) {
             Some(consistency) => Ok(consistency),
             None => Err(ProtocolError::new(
                 ProtocolErrorKind::UnknownConsistency(code),

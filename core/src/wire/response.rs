@@ -1,5 +1,8 @@
 //! A response frame and what is in it: tracing id, warnings, custom payload, message.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
