@@ -48,13 +48,6 @@ pub enum TypeErrorKind {
         /// Its name.
         name: Box<str>,
     },
-    /// A column or field stands where another was expected.
-    Order {
-        /// The name that was expected.
-        expected: Box<str>,
-        /// The name that is there.
-        actual: Box<str>,
-    },
     /// A name occurs more than once, so a field cannot be told from another.
     Duplicate {
         /// The name.
@@ -159,9 +152,6 @@ impl fmt::Display for TypeError {
                     Some(cql) => write!(f, "{cql} does not have"),
                     None => f.write_str("is not among the columns"),
                 }
-            }
-            (TypeErrorKind::Order { expected, actual }, _) => {
-                write!(f, "{rust} expects \"{expected}\" where \"{actual}\" stands")
             }
             (TypeErrorKind::Duplicate { name }, _) => {
                 write!(f, "{rust} finds the name \"{name}\" more than once")

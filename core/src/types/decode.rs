@@ -323,7 +323,6 @@ impl<'r, K: FromValue<'r>, V: FromValue<'r>> Iterator for Entries<'r, K, V> {
 pub(crate) struct Elements<'r> {
     reader: Reader<'r>,
     whole: Cell<'r>,
-    ty: &'r ColumnType,
     pub(crate) element: &'r ColumnType,
     layout: Layout,
     pub(crate) index: usize,
@@ -365,7 +364,6 @@ impl<'r> Elements<'r> {
             return Ok(Self {
                 reader,
                 whole,
-                ty,
                 element,
                 layout: Layout::Parts,
                 index: 0,
@@ -381,7 +379,6 @@ impl<'r> Elements<'r> {
         let elements = Self {
             reader,
             whole: cell,
-            ty,
             element,
             layout: Layout::Parts,
             index: 0,
@@ -416,7 +413,6 @@ impl<'r> Elements<'r> {
         let elements = Self {
             reader: Reader::new(cell.bytes),
             whole: cell,
-            ty,
             element,
             layout,
             index: 0,

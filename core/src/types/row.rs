@@ -428,6 +428,19 @@ pub fn check_values(columns: &[ColumnSpec], actual: usize) -> Result<(), EncodeE
     }))
 }
 
+/// Writes the values of a struct in order: `write` is told which of `count` fields the next column takes.
+#[doc(hidden)]
+pub fn write_in_order(
+    columns: &[ColumnSpec],
+    count: usize,
+    mut write: impl FnMut(usize, &ColumnSpec) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    check_values(columns, count)?;
+    columns.iter().enumerate().try_for_each(|(place, column)| {
+        write(place, column).map_err(|error| error.in_column(&column.name))
+    })
+}
+
 /// Writes the values of a struct by name: `write` is told which of `names` the next column asks for.
 ///
 /// The derives use it; every name must be asked for, every column must be known.

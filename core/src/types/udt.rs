@@ -1,5 +1,7 @@
 //! User-defined types as Rust structs: what their derives call. The type itself is `column_type::UdtType`.
 
+use std::iter::Enumerate;
+use std::slice;
 use std::sync::Arc;
 
 use crate::error::value::{DecodeError, EncodeError, PathStep, TypeError, TypeErrorKind};
@@ -51,30 +53,53 @@ pub fn check_write<T, F: ToValue>(ty: &ColumnType, name: &str) -> Result<(), Typ
     }
 }
 
-/// Checks that the first fields are these, in this order.
+/// Checks that there are as many fields as `T` has.
 ///
 /// # Errors
-/// When another name stands in a place, or there are fewer fields.
-pub fn check_order<T>(ty: &ColumnType, names: &[&str]) -> Result<(), TypeError> {
-    let udt = udt_of::<T>(ty)?;
-    if udt.fields.len() != names.len() {
-        let kind = TypeErrorKind::Count {
-            what: "fields",
-            expected: names.len(),
-            actual: udt.fields.len(),
-        };
-        return Err(TypeError::new::<T>(Some(ty), kind));
+/// When there are more or fewer.
+pub fn check_order<T>(ty: &ColumnType, count: usize) -> Result<(), TypeError> {
+    let actual = udt_of::<T>(ty)?.fields.len();
+    if actual == count {
+        return Ok(());
     }
-    for ((actual, _), expected) in udt.fields.iter().zip(names) {
-        if **actual != **expected {
-            let kind = TypeErrorKind::Order {
-                expected: (*expected).into(),
-                actual: (**actual).into(),
-            };
-            return Err(TypeError::new::<T>(Some(ty), kind));
-        }
+    let kind = TypeErrorKind::Count {
+        what: "fields",
+        expected: count,
+        actual,
+    };
+    Err(TypeError::new::<T>(Some(ty), kind))
+}
+
+/// Checks that a field of `T` can be read from the field at this place.
+///
+/// # Errors
+/// When its type does not fit.
+pub fn check_read_at<'r, T, F: FromValue<'r>>(
+    ty: &ColumnType,
+    place: usize,
+) -> Result<(), TypeError> {
+    match udt_of::<T>(ty)?.fields.get(place) {
+        Some((name, field)) => F::check(field).map_err(|error| in_field::<T>(error, ty, name)),
+        None => check_order::<T>(ty, place + 1),
     }
-    Ok(())
+}
+
+/// Checks that a field of `T` can be written as the field at this place.
+///
+/// # Errors
+/// When its type does not fit.
+pub fn check_write_at<T, F: ToValue>(ty: &ColumnType, place: usize) -> Result<(), TypeError> {
+    match udt_of::<T>(ty)?.fields.get(place) {
+        Some((name, field)) => F::check(field).map_err(|error| in_field::<T>(error, ty, name)),
+        None => check_order::<T>(ty, place + 1),
+    }
+}
+
+/// Makes the error that says that a value's type has not the field of this name.
+#[cold]
+#[must_use]
+pub fn missing<T>(ty: &ColumnType, name: &str) -> DecodeError {
+    TypeError::new::<T>(Some(ty), TypeErrorKind::Missing { name: name.into() }).into()
 }
 
 fn field<'t>(udt: &'t UdtType, name: &str) -> Option<&'t ColumnType> {
@@ -92,7 +117,7 @@ fn in_field<T>(error: TypeError, ty: &ColumnType, name: &str) -> TypeError {
 /// Steps through the fields of a value of a user-defined type, with their names and types.
 #[derive(Clone, Debug)]
 pub struct UdtFields<'r> {
-    fields: std::slice::Iter<'r, (Arc<str>, ColumnType)>,
+    fields: Enumerate<slice::Iter<'r, (Arc<str>, ColumnType)>>,
     parts: Parts<'r>,
 }
 
@@ -105,7 +130,7 @@ impl<'r> UdtFields<'r> {
         let udt = udt_of::<T>(ty)?;
         let cell = not_null::<T>(ty, cell)?;
         Ok(Self {
-            fields: udt.fields.iter(),
+            fields: udt.fields.iter().enumerate(),
             parts: Parts::new(cell),
         })
     }
@@ -115,7 +140,7 @@ impl<'r> UdtFields<'r> {
     /// # Errors
     /// When the value ends inside a field, or has more bytes than the type has fields.
     pub fn next_field(&mut self) -> Result<Option<UdtField<'r>>, DecodeError> {
-        let Some((name, ty)) = self.fields.next() else {
+        let Some((place, (name, ty))) = self.fields.next() else {
             self.parts.clone().finish()?;
             return Ok(None);
         };
@@ -123,13 +148,20 @@ impl<'r> UdtFields<'r> {
             .parts
             .next_part()
             .map_err(|error| error.at(PathStep::Field((**name).into())))?;
-        Ok(Some(UdtField { name, ty, cell }))
+        Ok(Some(UdtField {
+            place,
+            name,
+            ty,
+            cell,
+        }))
     }
 }
 
 /// One field of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct UdtField<'r> {
+    /// Its place, from zero.
+    pub place: usize,
     /// Its name.
     pub name: &'r str,
     /// Its type.
@@ -149,19 +181,19 @@ impl<'r> UdtField<'r> {
     }
 }
 
-/// Writes a value of a user-defined type field by field: `write` gets each field's name, type and place.
+/// Writes a value of a user-defined type field by field: `write` gets each field's place, name, type and writer.
 ///
 /// # Errors
 /// When the type is of another kind, or those of `write`.
 pub fn write_udt<T: ?Sized>(
     ty: &ColumnType,
     out: ValueWriter<'_>,
-    mut write: impl FnMut(&str, &ColumnType, ValueWriter<'_>) -> Result<(), EncodeError>,
+    mut write: impl FnMut(usize, &str, &ColumnType, ValueWriter<'_>) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {
     let udt = udt_of::<T>(ty)?;
     out.content(|content| {
-        for (name, ty) in &udt.fields {
-            write(name, ty, content.part())?;
+        for (place, (name, ty)) in udt.fields.iter().enumerate() {
+            write(place, name, ty, content.part())?;
         }
         Ok(())
     })
