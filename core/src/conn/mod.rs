@@ -1,85 +1,209 @@
 //! Owns one connection: framing, handshake, stream ids, deadlines, keepalive.
 //! Leaves out sockets, and every decision about which connections there are.
+//!
+//! Layers, bottom up: bytes ([`recv`], [`send`]), frames (here), the handshake ([`phase`]), requests
+//! ([`requests`], [`streams`], [`line`]). Encryption will sit below the bytes, segments of protocol v5 between bytes
+//! and frames, compression between frames and requests: each has one place where its layer hands over.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::time::Instant;
 
-use thiserror::Error;
-
-use crate::error::connect::{AttemptError, ConnectionError};
-use crate::error::protocol::FrameEncodeError;
+use crate::error::connect::{
+    AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectionError, Fate,
+};
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::notify::Note;
-use crate::wire::{RequestOptionsRef, RequestRef, ResponseFrame, ServerEvent};
+use crate::time::DeadlineWheel;
+use crate::wire::{
+    Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, RawHeader, RequestOptionsRef,
+    RequestRef, Response, ResponseFrame, ServerEvent,
+};
 
+mod keepalive;
+mod line;
+mod output;
+mod phase;
 pub mod plan;
+mod recv;
+mod requests;
+mod send;
+mod streams;
+#[cfg(test)]
+mod tests;
 
+pub use output::{ConnectionOutput, StreamKey, SubmitError, Ticket};
 pub use plan::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
+
+use keepalive::{Keepalive, Verdict};
+use line::Line;
+use output::Queued;
+use phase::{Handshake, OPCODE_AT, Say};
+use recv::RecvBuffer;
+use send::SendBuffer;
+use streams::Streams;
 
 /// Speaks the protocol with one server over one socket that the owner holds.
 ///
 /// Bytes that arrive are read into [`recv_buffer`](Self::recv_buffer) and reported by
-/// [`handle_received`](Self::handle_received); bytes to send are taken from
-/// [`poll_transmit`](Self::poll_transmit) and reported by [`handle_transmitted`](Self::handle_transmitted), before
-/// any other input. After every input, take [`poll_output`](Self::poll_output) until there is none, then arm one
-/// timer for [`poll_timeout`](Self::poll_timeout).
+/// [`handle_received`](Self::handle_received). Bytes to send are taken from
+/// [`poll_transmit`](Self::poll_transmit); how many were written is reported by
+/// [`handle_transmitted`](Self::handle_transmitted) before any other input. After the inputs, take
+/// [`poll_output`](Self::poll_output) until there is none, and arm one timer for
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Connection {
     plan: ConnectionPlan,
+    /// Is the latest instant seen; time does not go backwards here.
+    now: Instant,
+    phase: Phase,
+    features: ProtocolFeatures,
+    info: Option<ConnectionInfo>,
+    recv: RecvBuffer,
+    send: SendBuffer,
+    streams: Streams,
+    line: Line,
+    deadlines: DeadlineWheel,
+    keepalive: Keepalive,
+    outputs: VecDeque<Queued>,
+    /// Counts requests that were over before they began, to tell their keys apart.
+    over: u32,
 }
+
+/// Says what the connection is good for.
+#[derive(Debug)]
+enum Phase {
+    Handshake(Box<Handshake>),
+    Open,
+    Draining(Draining),
+    Closed(ConnectionError),
+}
+
+#[derive(Debug)]
+struct Draining {
+    why: ConnectionError,
+    /// Is whether nothing can be written any more, and until when answers are waited for then.
+    deaf_until: Option<Instant>,
+}
+
+/// Is the stream of the handshake's requests; one is under way at a time.
+const HANDSHAKE_STREAM: i16 = 1;
+/// Is the stream of keepalive requests: the highest, which no other request gets.
+const KEEPALIVE_STREAM: i16 = i16::MAX;
+/// Is the stream of events.
+const EVENT_STREAM: i16 = -1;
 
 impl Connection {
     /// Starts the handshake over a socket that was just opened.
     pub fn new(now: Instant, plan: ConnectionPlan) -> Self {
-        let _ = now;
-        Self { plan }
+        let handshake = Handshake::new(now, &plan);
+        let limits = &plan.session.limits;
+        let timeout = plan.session.connection.keepalive_timeout;
+        let mut connection = Self {
+            now,
+            features: *handshake.features(),
+            phase: Phase::Handshake(Box::new(handshake)),
+            info: None,
+            recv: RecvBuffer::new(),
+            send: SendBuffer::default(),
+            streams: Streams::new(limits.in_flight_effective()),
+            line: Line::default(),
+            deadlines: DeadlineWheel::new(now),
+            // The handshake has a deadline of its own.
+            keepalive: Keepalive::new(now, None, timeout),
+            outputs: VecDeque::new(),
+            over: 0,
+            plan,
+        };
+        connection.say(RequestRef::Options, HANDSHAKE_STREAM);
+        connection
     }
 
-    /// Returns where to read the next bytes into; never empty before the connection is closed.
+    /// Returns where to read the next bytes into; empty only after the end.
     pub fn recv_buffer(&mut self) -> &mut [u8] {
-        todo!()
+        if matches!(self.phase, Phase::Closed(_)) {
+            return &mut [];
+        }
+        self.recv.window()
     }
 
     /// Takes note of `len` bytes read into the buffer.
     pub fn handle_received(&mut self, now: Instant, len: usize) {
-        let _ = (now, len);
-        todo!()
+        let now = self.clamp(now);
+        if matches!(self.phase, Phase::Closed(_)) {
+            return;
+        }
+        self.recv.received(len);
+        self.keepalive.heard(now);
+        if let Err(error) = self.read_frames(now) {
+            self.fail(error.into());
+        }
+        self.fire(now);
+        self.settle();
     }
 
     /// Takes note that the server closed its side.
     pub fn handle_eof(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        self.begin(now);
+        match &self.phase {
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::Closed),
+            Phase::Draining(draining) => self.fail(draining.why.clone()),
+            Phase::Open | Phase::Closed(_) => self.fail(ConnectionError::Eof),
+        }
     }
 
-    /// Takes note that the socket failed.
+    /// Takes note that the socket failed; nothing more will be read.
     pub fn handle_io_error(&mut self, now: Instant, kind: io::ErrorKind) {
-        let _ = (now, kind);
-        todo!()
+        self.begin(now);
+        match self.phase {
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(kind)),
+            _ => self.fail(ConnectionError::Io(kind)),
+        }
     }
 
-    /// Takes note that writing failed, while answers may still be read: what was sent before keeps waiting for
-    /// them, everything else fails, and the connection closes after the last.
+    /// Takes note that writing failed while answers may still be read.
+    ///
+    /// What was sent whole before keeps waiting for its answer, everything else fails, and the connection closes after
+    /// the last answer, at the end of input, or after the keepalive timeout.
     pub fn handle_write_error(&mut self, now: Instant, kind: io::ErrorKind) {
-        let _ = (now, kind);
-        todo!()
+        let now = self.begin(now);
+        let why = ConnectionError::Io(kind);
+        match &self.phase {
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(kind)),
+            Phase::Open => {
+                self.stop_sending(&why);
+                self.begin_drain(why, Some(now + self.keepalive.timeout()));
+            }
+            Phase::Draining(draining) if draining.deaf_until.is_none() => {
+                self.stop_sending(&why);
+                self.phase = Phase::Draining(Draining {
+                    why,
+                    deaf_until: Some(now + self.keepalive.timeout()),
+                });
+                self.settle();
+            }
+            Phase::Draining(_) | Phase::Closed(_) => (),
+        }
     }
 
     /// Fills in what to write next and returns how many slices were filled; 0 when there is nothing.
     pub fn poll_transmit<'a>(&'a mut self, out: &mut [IoSlice<'a>]) -> usize {
-        let _ = out;
-        todo!()
+        self.send.gather(out)
     }
 
     /// Takes note that `len` bytes of the last gather list were written.
     pub fn handle_transmitted(&mut self, now: Instant, len: usize) {
-        let _ = (now, len);
-        todo!()
+        let now = self.clamp(now);
+        let surplus = self.send.sent(len);
+        debug_assert_eq!(surplus, 0, "more bytes were written than there were");
+        self.fire(now);
+        self.settle();
     }
 
     /// Acts on deadlines that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        self.begin(now);
     }
 
     /// Encodes a request for sending; exactly one reply with its ticket follows, unless it is abandoned.
@@ -93,113 +217,429 @@ impl Connection {
         options: &RequestOptionsRef<'_>,
         deadline: Option<Instant>,
     ) -> Result<StreamKey, SubmitError> {
-        let _ = (now, ticket, request, options, deadline);
-        todo!()
+        let now = self.begin(now);
+        match &self.phase {
+            Phase::Open => self.send_request(now, ticket, request, options, deadline),
+            Phase::Handshake(_) => Err(SubmitError::NotOpen),
+            Phase::Draining(Draining { why, .. }) | Phase::Closed(why) => {
+                Err(SubmitError::Closed(why.clone()))
+            }
+        }
     }
 
-    /// Gives a request up: no reply follows. What was not sent yet is not sent.
+    /// Gives a request up: no reply follows. What has not begun to be sent is not sent.
     pub fn abandon(&mut self, now: Instant, key: StreamKey) {
-        let _ = (now, key);
-        todo!()
+        let now = self.clamp(now);
+        self.give_up(now, key);
+        self.fire(now);
+        self.settle();
     }
 
-    /// Asks the server for a sign of life now.
+    /// Asks the server for a sign of life now, unless that is under way.
     pub fn probe(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        let now = self.begin(now);
+        if matches!(
+            self.phase,
+            Phase::Open
+                | Phase::Draining(Draining {
+                    deaf_until: None,
+                    ..
+                })
+        ) {
+            self.ask(now);
+        }
     }
 
     /// Takes no more requests and closes after the last one in flight was answered or expired.
     pub fn drain(&mut self, now: Instant, reason: CloseReason) {
-        let _ = (now, reason);
-        todo!()
+        self.begin(now);
+        match self.phase {
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::GivenUp(reason)),
+            Phase::Open => self.begin_drain(ConnectionError::Closed(reason), None),
+            Phase::Draining(_) | Phase::Closed(_) => (),
+        }
     }
 
     /// Closes at once; everything in flight fails.
     pub fn close(&mut self, now: Instant, reason: CloseReason) {
-        let _ = (now, reason);
-        todo!()
+        self.begin(now);
+        match self.phase {
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::GivenUp(reason)),
+            _ => self.fail(ConnectionError::Closed(reason)),
+        }
     }
 
     /// Returns the next output; to be called until there is none.
+    #[inline]
     pub fn poll_output(&mut self) -> Option<ConnectionOutput> {
-        todo!()
+        self.outputs.pop_front().map(ConnectionOutput::from)
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
+        match &self.phase {
+            Phase::Handshake(handshake) => Some(handshake.deadline),
+            Phase::Open => earliest([
+                self.deadlines.next_due(),
+                self.keepalive.next_check(),
+                self.next_orphan_check(),
+            ]),
+            Phase::Draining(draining) => earliest([
+                self.deadlines.next_due(),
+                self.keepalive.next_check(),
+                draining.deaf_until,
+            ]),
+            Phase::Closed(_) => None,
+        }
     }
 
     /// Counts the requests that wait for a reply, in line or on the wire.
+    #[inline]
     pub fn in_flight(&self) -> u32 {
-        todo!()
+        self.streams.waiting().saturating_add(self.line.len())
     }
 
     /// Tells whether requests are taken.
     pub fn is_open(&self) -> bool {
-        todo!()
+        matches!(self.phase, Phase::Open)
     }
 
     /// Describes the connection, once it became usable.
     pub fn info(&self) -> Option<&ConnectionInfo> {
-        todo!()
+        self.info.as_ref()
     }
 
     /// Returns the plan it was made from.
     pub fn plan(&self) -> &ConnectionPlan {
         &self.plan
     }
+
+    /// Does what every input begins with: acts on deadlines that are due.
+    #[inline]
+    fn begin(&mut self, now: Instant) -> Instant {
+        let now = self.clamp(now);
+        self.fire(now);
+        self.settle();
+        now
+    }
+
+    #[inline]
+    fn clamp(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Acts on every deadline that is due.
+    #[inline]
+    fn fire(&mut self, now: Instant) {
+        match &self.phase {
+            Phase::Open => self.fire_open(now),
+            Phase::Handshake(handshake) => {
+                if handshake.deadline <= now {
+                    self.fail_connect(ConnectCause::Timeout);
+                }
+            }
+            Phase::Draining(Draining {
+                why,
+                deaf_until: Some(until),
+            }) if *until <= now => {
+                self.fail(why.clone());
+            }
+            Phase::Draining(_) => self.fire_open(now),
+            Phase::Closed(_) => (),
+        }
+    }
+
+    #[inline]
+    fn fire_open(&mut self, now: Instant) {
+        while let Some(key) = self.deadlines.pop_due(now) {
+            self.expire(now, key);
+        }
+        match self.keepalive.check(now) {
+            Verdict::Fine => (),
+            Verdict::Ask => {
+                self.give_back_memory();
+                self.ask(now);
+            }
+            Verdict::Dead => {
+                self.fail(ConnectionError::KeepaliveTimeout(self.keepalive.timeout()));
+                return;
+            }
+        }
+        if 0 < self.streams.orphans() {
+            self.count_orphans(now);
+        }
+    }
+
+    /// Sends one question, unless one is under way.
+    fn ask(&mut self, now: Instant) {
+        if !self.keepalive.is_asking() {
+            self.say(RequestRef::Options, KEEPALIVE_STREAM);
+            self.keepalive.asked(now);
+        }
+    }
+
+    /// Gives back what a burst of requests made grow; for connections that are silent.
+    fn give_back_memory(&mut self) {
+        if self.in_flight() == 0 {
+            self.recv.shrink();
+            self.send.shrink();
+            self.deadlines.shrink();
+            self.outputs.shrink_to_fit();
+        }
+    }
+
+    fn read_frames(&mut self, now: Instant) -> Result<(), ProtocolError> {
+        if let Phase::Handshake(_) = self.phase {
+            self.check_first_byte()?;
+        }
+        while let Some(bytes) = self.recv.header() {
+            let header = match self.check_header(RawHeader::parse(bytes)) {
+                Ok(header) => header,
+                Err(Refused::Protocol(error)) => return Err(error),
+                Err(Refused::Version(server)) => {
+                    self.fail_connect(ConnectCause::Version { server });
+                    return Ok(());
+                }
+            };
+            let Some(body) = self.recv.take_body(header.length) else {
+                break;
+            };
+            self.handle_frame(now, ResponseFrame { header, body })?;
+            if matches!(self.phase, Phase::Closed(_)) {
+                return Ok(());
+            }
+        }
+        self.recv.settle();
+        Ok(())
+    }
+
+    /// Refuses a peer that speaks another protocol before nine bytes of it arrived: it may never send as many.
+    fn check_first_byte(&self) -> Result<(), ProtocolError> {
+        match self.recv.first_byte() {
+            Some(byte) if byte & 0x80 == 0 => {
+                Err(ProtocolError::new(ProtocolErrorKind::WrongDirection, 0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn check_header(&self, raw: RawHeader) -> Result<FrameHeader, Refused> {
+        let asked = self.plan.version.byte();
+        if raw.version != asked && raw.direction == Direction::Response {
+            return Err(self.refuse_version(raw));
+        }
+        let header = FrameHeader::try_from(raw)?;
+        let max = self.plan.session.limits.frame_bytes_max;
+        let kind = if header.direction != Direction::Response {
+            ProtocolErrorKind::WrongDirection
+        } else if max < header.length {
+            ProtocolErrorKind::BodyTooLong {
+                length: header.length,
+                max,
+            }
+        } else if header.flags.contains(Flags::COMPRESSION) {
+            ProtocolErrorKind::CompressionNotAgreed
+        } else {
+            return Ok(header);
+        };
+        Err(ProtocolError::new(kind, 0).in_frame(raw.opcode).into())
+    }
+
+    /// The first answer may carry the server's own version: that is how it says what to ask for.
+    fn refuse_version(&self, raw: RawHeader) -> Refused {
+        match &self.phase {
+            Phase::Handshake(handshake)
+                if handshake.step == phase::Step::Options
+                    && VERSIONS_KNOWN.contains(&raw.version) =>
+            {
+                Refused::Version(raw.version)
+            }
+            _ => ProtocolError::new(ProtocolErrorKind::UnexpectedVersion(raw.version), 0)
+                .in_frame(raw.opcode)
+                .into(),
+        }
+    }
+
+    #[inline]
+    fn handle_frame(&mut self, now: Instant, frame: ResponseFrame) -> Result<(), ProtocolError> {
+        let stream = frame.header.stream;
+        match &self.phase {
+            Phase::Open | Phase::Draining(_) if 0 < stream && stream != KEEPALIVE_STREAM => {
+                self.handle_answer(frame)
+            }
+            _ if frame.header.opcode == Opcode::Event && stream == EVENT_STREAM => {
+                self.handle_event(&frame);
+                Ok(())
+            }
+            Phase::Handshake(_) => self.handle_step(now, &frame),
+            _ if stream == KEEPALIVE_STREAM => match frame.header.opcode {
+                Opcode::Supported | Opcode::Error if self.keepalive.answered() => Ok(()),
+                _ => Err(stray(&frame)),
+            },
+            _ => self.handle_connection_error(&frame),
+        }
+    }
+
+    /// Takes an error that the server could not tie to a request; nothing else may come on these streams.
+    fn handle_connection_error(&mut self, frame: &ResponseFrame) -> Result<(), ProtocolError> {
+        if frame.header.opcode != Opcode::Error {
+            return Err(stray(frame));
+        }
+        if let Response::Error(error) = frame.parse(&self.features)?.response {
+            self.fail(ConnectionError::Server(Arc::new(error)));
+        }
+        Ok(())
+    }
+
+    fn handle_event(&mut self, frame: &ResponseFrame) {
+        let address = || self.plan.address.clone();
+        let output = match frame
+            .parse(&self.features)
+            .map(|envelope| envelope.response)
+        {
+            Ok(Response::Event(ServerEvent::Unknown { kind })) => {
+                ConnectionOutput::Note(Note::EventUnknown {
+                    address: address(),
+                    kind,
+                })
+            }
+            Ok(Response::Event(event)) => ConnectionOutput::Event(event),
+            Ok(_) => return,
+            Err(error) => ConnectionOutput::Note(Note::EventUnreadable {
+                address: address(),
+                error,
+            }),
+        };
+        self.put(output);
+    }
+
+    fn handle_step(&mut self, now: Instant, frame: &ResponseFrame) -> Result<(), ProtocolError> {
+        let Phase::Handshake(handshake) = &mut self.phase else {
+            return Ok(());
+        };
+        // An error can come on a stream of the server's choice; it can only mean the one request under way.
+        let FrameHeader { stream, opcode, .. } = frame.header;
+        if stream != HANDSHAKE_STREAM && (opcode != Opcode::Error || 0 < stream) {
+            return Err(stray(frame));
+        }
+        let said = handshake.answer(&self.plan, frame);
+        self.features = *handshake.features();
+        let notes = std::mem::take(&mut handshake.notes);
+        notes
+            .into_iter()
+            .for_each(|note| self.put(ConnectionOutput::Note(note)));
+        match said {
+            Ok(Say::Ready(info)) => self.open(now, info),
+            Ok(say) => {
+                say.with_request(|request| self.say(request, HANDSHAKE_STREAM));
+            }
+            Err(cause) => self.fail_connect(cause),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, now: Instant, info: ConnectionInfo) {
+        let session = &self.plan.session;
+        let config = &session.connection;
+        self.keepalive = Keepalive::new(now, config.keepalive_interval, config.keepalive_timeout);
+        let (configured, effective) = (
+            session.limits.orphans_max,
+            session.limits.orphans_effective(),
+        );
+        self.phase = Phase::Open;
+        self.info = Some(info.clone());
+        self.put(ConnectionOutput::Ready(info));
+        if effective < configured {
+            self.put(ConnectionOutput::Note(Note::OrphanLimitLowered {
+                configured,
+                effective,
+            }));
+        }
+    }
+
+    /// Sends a request of the connection's own.
+    fn say(&mut self, request: RequestRef<'_>, stream: i16) {
+        let encoded = request.encode(
+            &mut self.send,
+            &self.features,
+            stream,
+            &RequestOptionsRef::default(),
+        );
+        if let Err(error) = encoded {
+            self.fail_connect(ConnectCause::Encode(error));
+        }
+    }
+
+    fn put(&mut self, output: ConnectionOutput) {
+        self.outputs.push_back(Queued::Rare(Box::new(output)));
+    }
+
+    /// Ends a connection that never became usable.
+    fn fail_connect(&mut self, cause: ConnectCause) {
+        if let Phase::Handshake(handshake) = &self.phase {
+            let address = self.plan.address.clone();
+            let error = ConnectError {
+                address,
+                phase: handshake.phase(),
+                cause,
+            };
+            self.end(error.into());
+        }
+    }
+
+    /// Ends the connection; a failure before it became usable is one of connecting.
+    fn fail(&mut self, error: ConnectionError) {
+        match (&self.phase, error) {
+            (Phase::Closed(_), _) => (),
+            (Phase::Handshake(_), ConnectionError::Protocol(error)) => {
+                self.fail_connect(ConnectCause::Protocol(*error));
+            }
+            (_, error) => self.end(error),
+        }
+    }
+
+    fn end(&mut self, error: ConnectionError) {
+        self.fail_all(&error);
+        self.put(ConnectionOutput::Closed(error.clone()));
+        self.phase = Phase::Closed(error);
+        self.recv = RecvBuffer::new();
+        self.send.clear();
+        self.deadlines = DeadlineWheel::new(self.now);
+    }
+
+    fn failed(kind: &ConnectionError, fate: Fate) -> AttemptError {
+        AttemptError::new(AttemptErrorKind::Connection(kind.clone()), fate)
+    }
 }
 
-/// Is what a connection tells its owner.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectionOutput {
-    /// All steps of the plan are over: requests are taken from now on.
-    Ready(ConnectionInfo),
-    /// Answers, fails or expires one request.
-    Reply {
-        /// Is the request's ticket.
-        ticket: Ticket,
-        /// Is the server's answer, or why there is none.
-        reply: Result<ResponseFrame, AttemptError>,
-    },
-    /// Passes on what the server tells without being asked.
-    Event(ServerEvent),
-    /// Tells an operator something worth knowing.
-    Note(Note),
-    /// No more requests are taken; `Closed` follows after those in flight.
-    Draining(ConnectionError),
-    /// The connection is over; the last output.
-    Closed(ConnectionError),
+/// Says why a header is not acceptable.
+enum Refused {
+    Protocol(ProtocolError),
+    Version(u8),
 }
 
-/// Is the owner's name for a request; comes back with the reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
-
-/// Is the connection's name for a request, on the wire or in line; out of date once the request is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StreamKey {
-    index: u32,
-    generation: u32,
+impl From<ProtocolError> for Refused {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
 }
 
-/// Says why a request was not taken; no reply follows.
-#[derive(Clone, Debug, Error)]
-#[non_exhaustive]
-pub enum SubmitError {
-    /// The connection is not usable yet.
-    #[error("the connection is not ready")]
-    NotOpen,
-    /// The connection takes no more requests.
-    #[error("the connection is closed")]
-    Closed(#[source] ConnectionError),
-    /// Too many requests wait in line, and a limit says not to wait.
-    #[error("too many requests wait for this connection")]
-    Overloaded,
-    /// The request does not fit the protocol.
-    #[error("the request cannot be encoded")]
-    Encode(#[source] FrameEncodeError),
+/// Are the versions that a server of our time can ask us to speak.
+const VERSIONS_KNOWN: std::ops::RangeInclusive<u8> = 3..=5;
+
+fn stray(frame: &ResponseFrame) -> ProtocolError {
+    ProtocolError::new(
+        ProtocolErrorKind::UnknownStream(frame.header.stream),
+        STREAM_AT,
+    )
+    .in_frame(frame.header.opcode.byte())
+}
+
+/// Is the place of the stream id in a header.
+const STREAM_AT: usize = 2;
+
+fn earliest<const N: usize>(instants: [Option<Instant>; N]) -> Option<Instant> {
+    instants.into_iter().flatten().min()
 }

@@ -97,7 +97,7 @@ pub enum ConnectCause {
     Timeout,
     /// The server answered with an error.
     #[error("the server refused")]
-    Server(Arc<ServerError>),
+    Server(#[source] Arc<ServerError>),
     /// The peer does not keep to the protocol.
     #[error("the peer does not keep to the protocol")]
     Protocol(#[source] ProtocolError),
@@ -154,7 +154,7 @@ pub enum ConnectionError {
     Protocol(#[source] Arc<ProtocolError>),
     /// The server reported an error that belongs to no request.
     #[error("the server reported an error of the whole connection")]
-    Server(Arc<ServerError>),
+    Server(#[source] Arc<ServerError>),
     /// The server gave no sign of life.
     #[error("the server gave no sign of life for {}", Millis(*.0))]
     KeepaliveTimeout(Duration),

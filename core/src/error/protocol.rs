@@ -79,6 +79,12 @@ pub enum ProtocolErrorKind {
     /// An opcode that no version has.
     #[error("unknown opcode 0x{0:02x}")]
     UnknownOpcode(u8),
+    /// An answer on a stream that no request waits on.
+    #[error("an answer on stream {0}, where no request waits")]
+    UnknownStream(i16),
+    /// A message that does not answer what was asked.
+    #[error("a message that does not answer the request")]
+    UnexpectedAnswer,
     /// A request where a response belongs, or the other way round.
     #[error("a frame of the wrong direction")]
     WrongDirection,

@@ -1,3 +1,4 @@
-//! TODO
+//! Owns what the driver tells servers about itself.
+//! Leaves out when: that is a step of the connection's handshake.
 
 pub mod startup;

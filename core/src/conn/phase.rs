@@ -1,0 +1,257 @@
+//! Owns the steps from an open socket to a usable connection.
+//! Leaves out bytes and timers: it is asked what to say, and told what was answered.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::conn::plan::{ConnectionInfo, ConnectionPlan, Role};
+use crate::error::connect::{ConnectCause, ConnectPhase};
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
+use crate::notify::Note;
+use crate::report::startup::startup_options;
+use crate::wire::{
+    Envelope, EventKind, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestRef, Response,
+    ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Supported,
+};
+
+/// Goes through the steps of one connection.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(crate) step: Step,
+    /// Is when the whole of it must be over.
+    pub(crate) deadline: Instant,
+    supported: Supported,
+    features: ProtocolFeatures,
+    events: Vec<EventKind>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Names the request whose answer is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Options,
+    Startup,
+    Auth,
+    Register,
+    Keyspace,
+}
+
+/// Is what to say next.
+#[derive(Debug)]
+pub(crate) enum Say {
+    Startup(Vec<(String, String)>),
+    AuthResponse(Vec<u8>),
+    Register(Vec<EventKind>),
+    /// Is a statement.
+    Query(String),
+    /// Is nothing: the connection is usable.
+    Ready(ConnectionInfo),
+}
+
+impl Handshake {
+    pub(crate) fn new(now: Instant, plan: &ConnectionPlan) -> Self {
+        let events = match plan.role {
+            Role::Control => plan.events.clone(),
+            Role::Data => Vec::new(),
+        };
+        let features = ProtocolFeatures {
+            version: plan.version,
+            ..ProtocolFeatures::default()
+        };
+        Self {
+            step: Step::Options,
+            deadline: now + plan.session.connection.handshake_timeout,
+            supported: Supported::default(),
+            features,
+            events,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the features in force: none before they were agreed on.
+    pub(crate) fn features(&self) -> &ProtocolFeatures {
+        &self.features
+    }
+
+    pub(crate) fn phase(&self) -> ConnectPhase {
+        match self.step {
+            Step::Options => ConnectPhase::Options,
+            Step::Startup => ConnectPhase::Startup,
+            Step::Auth => ConnectPhase::Auth,
+            Step::Register => ConnectPhase::Register,
+            Step::Keyspace => ConnectPhase::Keyspace,
+        }
+    }
+
+    /// Takes the answer to the current step and says what comes next.
+    pub(crate) fn answer(
+        &mut self,
+        plan: &ConnectionPlan,
+        frame: &ResponseFrame,
+    ) -> Result<Say, ConnectCause> {
+        let Envelope {
+            warnings, response, ..
+        } = frame
+            .parse(&self.features)
+            .map_err(ConnectCause::Protocol)?;
+        for text in warnings {
+            self.notes.push(Note::ServerWarning {
+                address: plan.address.clone(),
+                text,
+            });
+        }
+        match (self.step, response) {
+            (Step::Register, Response::Error(error)) if self.can_do_without(&error, plan) => {
+                self.after_login(plan)
+            }
+            (step, Response::Error(error)) => Err(refusal(step, plan.version, error)),
+            (Step::Options, Response::Supported(supported)) => Ok(self.start_up(plan, supported)),
+            (Step::Startup, Response::Ready) => {
+                if plan.session.credentials.is_some() {
+                    self.notes.push(Note::LoginNotAsked {
+                        address: plan.address.clone(),
+                    });
+                }
+                self.after_login(plan)
+            }
+            (Step::Startup, Response::Authenticate(authenticator)) => {
+                self.log_in(plan, authenticator)
+            }
+            (Step::Auth, Response::AuthSuccess(_)) => self.after_login(plan),
+            (Step::Auth, Response::AuthChallenge(_)) => Err(ConnectCause::UnexpectedChallenge),
+            (Step::Register, Response::Ready) => self.after_register(plan),
+            (Step::Keyspace, Response::Result(ResultBody::SetKeyspace(_))) => Ok(self.ready(plan)),
+            _ => Err(ConnectCause::Protocol(unexpected(frame))),
+        }
+    }
+
+    fn start_up(&mut self, plan: &ConnectionPlan, supported: Supported) -> Say {
+        self.features = agree(plan.version, &supported);
+        let startup = startup_options(&plan.session, &supported, &self.features);
+        self.notes.extend(startup.notes);
+        self.supported = supported;
+        self.step = Step::Startup;
+        Say::Startup(startup.options)
+    }
+
+    fn log_in(
+        &mut self,
+        plan: &ConnectionPlan,
+        authenticator: String,
+    ) -> Result<Say, ConnectCause> {
+        self.step = Step::Auth;
+        if let Some(allowed) = &plan.session.authenticators_allowed
+            && !allowed.contains(&authenticator)
+        {
+            return Err(ConnectCause::AuthenticatorRefused { authenticator });
+        }
+        let Some(credentials) = &plan.session.credentials else {
+            return Err(ConnectCause::NoCredentials { authenticator });
+        };
+        let login = credentials
+            .login(&plan.address, &authenticator)
+            .map_err(|error| ConnectCause::Login(Arc::new(error)))?;
+        Ok(Say::AuthResponse(login.plain_token()))
+    }
+
+    fn after_login(&mut self, plan: &ConnectionPlan) -> Result<Say, ConnectCause> {
+        if self.events.is_empty() {
+            return self.after_register(plan);
+        }
+        self.step = Step::Register;
+        Ok(Say::Register(self.events.clone()))
+    }
+
+    fn after_register(&mut self, plan: &ConnectionPlan) -> Result<Say, ConnectCause> {
+        match &plan.keyspace {
+            Some(keyspace) => {
+                self.step = Step::Keyspace;
+                Ok(Say::Query(format!(
+                    "USE \"{}\"",
+                    keyspace.replace('"', "\"\"")
+                )))
+            }
+            None => Ok(self.ready(plan)),
+        }
+    }
+
+    fn ready(&mut self, plan: &ConnectionPlan) -> Say {
+        Say::Ready(ConnectionInfo {
+            address: plan.address.clone(),
+            features: self.features,
+            shard: self.supported.shard_info(),
+            host_id: self.supported.host_id(),
+        })
+    }
+
+    /// Gives up events that an older server does not know, rather than the connection.
+    fn can_do_without(&mut self, error: &ServerError, plan: &ConnectionPlan) -> bool {
+        let before = self.events.len();
+        if error.detail == ServerErrorDetail::ProtocolError {
+            self.events
+                .retain(|kind| *kind != EventKind::ClientRoutesChange);
+        }
+        let dropped = self.events.len() < before;
+        if dropped {
+            let kind = EventKind::ClientRoutesChange;
+            self.notes.push(Note::EventNotOffered {
+                address: plan.address.clone(),
+                kind,
+            });
+        }
+        dropped
+    }
+}
+
+impl Say {
+    /// Passes what to say as a request; a usable connection has nothing to say.
+    pub(crate) fn with_request<R>(&self, send: impl FnOnce(RequestRef<'_>) -> R) -> Option<R> {
+        Some(match self {
+            Self::Startup(options) => send(RequestRef::Startup(options)),
+            Self::AuthResponse(token) => send(RequestRef::AuthResponse(Some(token))),
+            Self::Register(events) => send(RequestRef::Register(events)),
+            Self::Query(text) => send(RequestRef::Query {
+                text,
+                params: ParamsRef::default(),
+            }),
+            Self::Ready(_) => return None,
+        })
+    }
+}
+
+/// Chooses what to use of what a server offers.
+///
+/// Routing hints for tablets are left alone as long as nothing reads them: each would cost bytes in answers.
+fn agree(version: ProtocolVersion, supported: &Supported) -> ProtocolFeatures {
+    let offered = supported.offered();
+    ProtocolFeatures {
+        version,
+        lwt_mark_mask: offered.lwt_mark_mask,
+        rate_limit_error: offered.rate_limit_error,
+        metadata_id: offered.metadata_id || version == ProtocolVersion::V5,
+        tablets_v1: false,
+        tablets_v2: false,
+        compression: None,
+    }
+}
+
+/// Tells a refused version from other errors by the words that all servers use.
+fn refusal(step: Step, version: ProtocolVersion, error: ServerError) -> ConnectCause {
+    let text = error.message.to_ascii_lowercase();
+    let is_version =
+        text.contains("unsupported protocol version") || text.contains("use_beta flag is unset");
+    if matches!(step, Step::Options | Step::Startup) && is_version {
+        return ConnectCause::Version {
+            server: version.byte().saturating_sub(1),
+        };
+    }
+    ConnectCause::Server(Arc::new(error))
+}
+
+fn unexpected(frame: &ResponseFrame) -> ProtocolError {
+    ProtocolError::new(ProtocolErrorKind::UnexpectedAnswer, OPCODE_AT)
+        .in_frame(frame.header.opcode.byte())
+}
+
+/// Is the place of the opcode in a header.
+pub(crate) const OPCODE_AT: usize = 4;

@@ -1,0 +1,354 @@
+//! Owns the life of requests on a connection: sent or in line, answered, expired, abandoned, lost.
+//! Leaves out frames and phases.
+
+use std::time::Instant;
+
+use crate::conn::line::{Found, Line, Waiting};
+use crate::conn::output::{ConnectionOutput, Queued, StreamKey, SubmitError, Ticket};
+use crate::conn::send::LooseFrame;
+use crate::conn::streams::{Answered, InFlight};
+use crate::conn::{Connection, Draining, OPCODE_AT, Phase, stray};
+use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
+use crate::notify::Note;
+use crate::wire::{Opcode, RequestOptionsRef, RequestRef, ResponseFrame};
+
+impl Connection {
+    pub(super) fn send_request(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        request: RequestRef<'_>,
+        options: &RequestOptionsRef<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<StreamKey, SubmitError> {
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            self.over = self.over.wrapping_add(1);
+            let key = StreamKey::over(self.over);
+            self.put_failed(ticket, key, expired(Fate::NotSent));
+            return Ok(key);
+        }
+        if 0 < self.line.len() {
+            return self.stand_in_line(ticket, request, options, deadline);
+        }
+        let Some(stream) = self.streams.next_free() else {
+            return self.stand_in_line(ticket, request, options, deadline);
+        };
+        let start = self.send.end();
+        if let Err(error) = request.encode(&mut self.send, &self.features, stream, options) {
+            self.send.truncate(start);
+            return Err(SubmitError::Encode(error));
+        }
+        let sent = InFlight {
+            ticket,
+            opcode: request.opcode(),
+            start,
+            end: self.send.end(),
+            line: None,
+        };
+        let Some(key) = self.streams.occupy(sent) else {
+            self.send.truncate(start);
+            return Err(SubmitError::Overloaded);
+        };
+        if let Some(deadline) = deadline {
+            self.deadlines.set(key.index, deadline);
+        }
+        Ok(key)
+    }
+
+    fn stand_in_line(
+        &mut self,
+        ticket: Ticket,
+        request: RequestRef<'_>,
+        options: &RequestOptionsRef<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<StreamKey, SubmitError> {
+        if self
+            .plan
+            .session
+            .limits
+            .waiting_max
+            .is_some_and(|max| max <= self.line.len())
+        {
+            return Err(SubmitError::Overloaded);
+        }
+        let mut frame = LooseFrame::default();
+        request
+            .encode(&mut frame, &self.features, 0, options)
+            .map_err(SubmitError::Encode)?;
+        let waiting = Waiting {
+            ticket,
+            opcode: request.opcode(),
+            frame,
+            deadline,
+        };
+        let key = self.line.push(waiting).ok_or(SubmitError::Overloaded)?;
+        if let Some(deadline) = deadline {
+            self.deadlines.set(self.line_deadline(key), deadline);
+        }
+        Ok(key)
+    }
+
+    /// Sends requests from the line while ids are free.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if 0 < self.line.len() && matches!(self.phase, Phase::Open) {
+            self.call_from_line();
+        }
+        if let Phase::Draining(Draining { why, .. }) = &self.phase
+            && self.in_flight() == 0
+        {
+            let why = why.clone();
+            self.fail(why);
+        }
+    }
+
+    fn call_from_line(&mut self) {
+        while 0 < self.line.len()
+            && let Some(stream) = self.streams.next_free()
+            && let Some((first, mut waiting)) = self.line.pop()
+        {
+            let start = self.send.end();
+            waiting.frame.address_to(stream);
+            self.send.append(waiting.frame);
+            let Waiting {
+                ticket,
+                opcode,
+                deadline,
+                ..
+            } = waiting;
+            let sent = InFlight {
+                ticket,
+                opcode,
+                start,
+                end: self.send.end(),
+                line: Some(first),
+            };
+            let Some(key) = self.streams.occupy(sent) else {
+                return;
+            };
+            self.line.sent(first, key);
+            if let Some(deadline) = deadline {
+                self.deadlines.clear(self.line_deadline(first));
+                self.deadlines.set(key.index, deadline);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn handle_answer(&mut self, frame: ResponseFrame) -> Result<(), ProtocolError> {
+        let opcode = frame.header.opcode;
+        match self
+            .streams
+            .answer(frame.header.stream, |asked| answers(asked, opcode))
+        {
+            Answered::Request(key, sent) => {
+                self.deadlines.clear(key.index);
+                self.forget_line(&sent);
+                let key = sent.line.unwrap_or(key);
+                self.outputs.push_back(Queued::Answered {
+                    ticket: sent.ticket,
+                    key,
+                    frame,
+                });
+                Ok(())
+            }
+            Answered::Orphan(sent) => {
+                self.forget_line(&sent);
+                Ok(())
+            }
+            Answered::Misfit => {
+                let error = ProtocolError::new(ProtocolErrorKind::UnexpectedAnswer, OPCODE_AT);
+                Err(error.in_frame(opcode.byte()))
+            }
+            Answered::Nothing => Err(stray(&frame)),
+        }
+    }
+
+    /// Ends a request whose deadline passed.
+    pub(super) fn expire(&mut self, now: Instant, deadline_key: u32) {
+        if let Some(place) = deadline_key.checked_sub(self.line_deadlines()) {
+            if let Some(first) = self.line.key_at(place)
+                && let Found::Waiting(waiting) = self.line.take(first)
+            {
+                self.put_failed(waiting.ticket, first, expired(Fate::NotSent));
+            }
+            return;
+        }
+        let Some(key) = self.streams.key_at(deadline_key) else {
+            return;
+        };
+        let Some(sent) = self.streams.find(key).copied() else {
+            return;
+        };
+        let fate = self.let_go(now, key, &sent);
+        self.put_failed(sent.ticket, sent.line.unwrap_or(key), expired(fate));
+    }
+
+    /// Ends a request that nobody waits for.
+    pub(super) fn give_up(&mut self, now: Instant, key: StreamKey) {
+        let on_wire = if Line::is_key(key) {
+            match self.line.take(key) {
+                Found::Waiting(_) => {
+                    self.deadlines.clear(self.line_deadline(key));
+                    return;
+                }
+                Found::Sent(stream) => stream,
+                Found::Gone => key,
+            }
+        } else {
+            key
+        };
+        match self.streams.find(on_wire).copied() {
+            Some(sent) => {
+                self.deadlines.clear(on_wire.index);
+                self.let_go(now, on_wire, &sent);
+            }
+            // It is over. Its reply may still be here, and must not come out any more.
+            None => self.outputs.retain(|queued| !queued.is_reply_to(key)),
+        }
+    }
+
+    /// Withdraws a request that was not sent; keeps the id of one that was.
+    fn let_go(&mut self, now: Instant, key: StreamKey, sent: &InFlight) -> Fate {
+        if self.send.is_unsent(sent.start) {
+            self.send.withdraw(sent.start, sent.end);
+            self.streams.free(key);
+            self.forget_line(sent);
+            return Fate::NotSent;
+        }
+        self.streams.orphan(now, key);
+        Fate::MaybeApplied
+    }
+
+    #[inline]
+    fn forget_line(&mut self, sent: &InFlight) {
+        if let Some(first) = sent.line {
+            self.line.forget(first);
+        }
+    }
+
+    /// Replaces a connection with too many requests that were never answered.
+    pub(super) fn count_orphans(&mut self, now: Instant) {
+        let old = self.streams.old_orphans(now);
+        let max = u32::from(self.plan.session.limits.orphans_effective());
+        if max <= old && matches!(self.phase, Phase::Open) {
+            self.begin_drain(
+                ConnectionError::Orphans {
+                    count: self.streams.orphans(),
+                },
+                None,
+            );
+        }
+    }
+
+    /// Tells when the number of orphans must be looked at again.
+    pub(super) fn next_orphan_check(&self) -> Option<Instant> {
+        let max = u32::from(self.plan.session.limits.orphans_effective());
+        if self.streams.orphans() < max {
+            None
+        } else {
+            self.streams.next_aging()
+        }
+    }
+
+    pub(super) fn begin_drain(&mut self, why: ConnectionError, deaf_until: Option<Instant>) {
+        self.fail_line(&why);
+        let address = self.plan.address.clone();
+        self.put(ConnectionOutput::Note(Note::Draining {
+            address,
+            error: why.clone(),
+        }));
+        self.put(ConnectionOutput::Draining(why.clone()));
+        self.phase = Phase::Draining(Draining { why, deaf_until });
+        self.settle();
+    }
+
+    /// Drops what was not sent whole; its requests fail.
+    pub(super) fn stop_sending(&mut self, why: &ConnectionError) {
+        let unsent: Vec<(StreamKey, InFlight)> = self
+            .streams
+            .iter_waiting()
+            .filter(|(_, sent)| !self.send.is_sent(sent.end))
+            .map(|(key, sent)| (key, *sent))
+            .collect();
+        for (key, sent) in unsent {
+            let fate = self.fate(&sent);
+            self.streams.free(key);
+            self.deadlines.clear(key.index);
+            self.forget_line(&sent);
+            self.put_failed(
+                sent.ticket,
+                sent.line.unwrap_or(key),
+                Self::failed(why, fate),
+            );
+        }
+        self.send.clear();
+        self.keepalive.stop();
+    }
+
+    /// Fails everything that waits.
+    pub(super) fn fail_all(&mut self, why: &ConnectionError) {
+        let lost: Vec<(StreamKey, InFlight)> = self.streams.drain_waiting().collect();
+        for (key, sent) in lost {
+            let fate = self.fate(&sent);
+            self.put_failed(
+                sent.ticket,
+                sent.line.unwrap_or(key),
+                Self::failed(why, fate),
+            );
+        }
+        self.fail_line(why);
+    }
+
+    fn fail_line(&mut self, why: &ConnectionError) {
+        for (key, waiting) in self.line.drain() {
+            self.deadlines.clear(self.line_deadline(key));
+            self.put_failed(waiting.ticket, key, Self::failed(why, Fate::NotSent));
+        }
+    }
+
+    /// Returns the first key that deadlines of requests in line have; those of stream ids are below it.
+    fn line_deadlines(&self) -> u32 {
+        u32::from(self.plan.session.limits.in_flight_effective())
+    }
+
+    fn line_deadline(&self, first: StreamKey) -> u32 {
+        self.line_deadlines().saturating_add(Line::place_of(first))
+    }
+
+    fn fate(&self, sent: &InFlight) -> Fate {
+        if self.send.is_unsent(sent.start) {
+            Fate::NotSent
+        } else {
+            Fate::MaybeApplied
+        }
+    }
+
+    fn put_failed(&mut self, ticket: Ticket, key: StreamKey, error: AttemptError) {
+        self.outputs
+            .push_back(Queued::Failed { ticket, key, error });
+    }
+}
+
+/// Tells whether a message can answer a request.
+#[inline]
+fn answers(asked: Opcode, answer: Opcode) -> bool {
+    match (asked, answer) {
+        (_, Opcode::Error) => true,
+        (Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch, answer) => {
+            answer == Opcode::Result
+        }
+        (Opcode::Options, answer) => answer == Opcode::Supported,
+        (Opcode::Startup, answer) => matches!(answer, Opcode::Ready | Opcode::Authenticate),
+        (Opcode::Register, answer) => answer == Opcode::Ready,
+        (Opcode::AuthResponse, answer) => {
+            matches!(answer, Opcode::AuthChallenge | Opcode::AuthSuccess)
+        }
+        _ => false,
+    }
+}
+
+fn expired(fate: Fate) -> AttemptError {
+    AttemptError::new(AttemptErrorKind::Expired, fate)
+}

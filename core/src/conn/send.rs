@@ -1,0 +1,318 @@
+//! Owns the bytes to send: one buffer that frames are encoded into, large payloads beside it, holes where frames were
+//! withdrawn.
+//! Leaves out which frame belongs to which request.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::Bytes;
+
+use crate::wire::FrameSink;
+
+/// Queues frames in the order they are sent.
+///
+/// Positions count the bytes ever encoded into the buffer, chained payloads aside; they stay valid while the buffer
+/// is emptied and filled again.
+#[derive(Debug, Default)]
+pub(crate) struct SendBuffer {
+    bytes: Vec<u8>,
+    /// Is the position of the first byte of `bytes`.
+    base: u64,
+    /// Counts how many of `bytes` were sent.
+    head: usize,
+    /// Are the places where the stream is not just the next byte of the buffer, in order.
+    splices: VecDeque<Splice>,
+}
+
+#[derive(Debug)]
+struct Splice {
+    at: u64,
+    kind: SpliceKind,
+}
+
+#[derive(Debug)]
+enum SpliceKind {
+    /// Sends this before the byte at its place.
+    Chain(Bytes),
+    /// Skips as many bytes.
+    Hole(u64),
+}
+
+/// 1 KiB: below it, copying a payload costs less than a slice of its own.
+pub(crate) const CHAIN_MIN: usize = 1024;
+/// Moves what is left to the front once this much was sent, so that a buffer that never empties does not grow.
+const COMPACT_MIN: usize = 64 * 1024;
+/// Gives back a buffer above this when it is empty: one burst should not cost memory for ever.
+const KEEP_MAX: usize = 256 * 1024;
+
+impl SendBuffer {
+    /// Returns the position of the next byte to be encoded.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.base + to_u64(self.bytes.len())
+    }
+
+    /// Tells whether no byte of a frame that starts here was sent.
+    #[inline]
+    pub(crate) fn is_unsent(&self, start: u64) -> bool {
+        self.base + to_u64(self.head) <= start
+    }
+
+    /// Tells whether all of a frame with these bounds was sent.
+    pub(crate) fn is_sent(&self, end: u64) -> bool {
+        let head = self.base + to_u64(self.head);
+        let chained = self.splices.iter().take_while(|splice| splice.at <= end);
+        end <= head
+            && !chained
+                .into_iter()
+                .any(|splice| matches!(splice.kind, SpliceKind::Chain(_)))
+    }
+
+    /// Takes back what was encoded from this position on.
+    pub(crate) fn truncate(&mut self, start: u64) {
+        let keep = usize::try_from(start.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        self.bytes.truncate(keep.max(self.head));
+        while self.splices.back().is_some_and(|last| start < last.at) {
+            self.splices.pop_back();
+        }
+    }
+
+    /// Takes out an unsent frame with these bounds.
+    pub(crate) fn withdraw(&mut self, start: u64, end: u64) {
+        if end == self.end() {
+            self.truncate(start);
+            return;
+        }
+        // The frame's own payloads lie behind its header; one at its start belongs to the frame before.
+        let from = self.splices.partition_point(|splice| splice.at <= start);
+        let to = self.splices.partition_point(|splice| splice.at <= end);
+        let mut hole = end - start;
+        let mut until = to;
+        self.splices.drain(from..to);
+        until -= to - from;
+        if let Some(Splice {
+            at,
+            kind: SpliceKind::Hole(len),
+        }) = self.splices.get(until)
+            && *at == end
+        {
+            hole += len;
+            self.splices.remove(until);
+        }
+        if let Some(Splice {
+            at,
+            kind: SpliceKind::Hole(len),
+        }) = from.checked_sub(1).and_then(|at| self.splices.get_mut(at))
+            && *at + *len == start
+        {
+            *len += hole;
+            return;
+        }
+        self.splices.insert(
+            from,
+            Splice {
+                at: start,
+                kind: SpliceKind::Hole(hole),
+            },
+        );
+    }
+
+    /// Drops everything, sent or not.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            base: self.end(),
+            ..Self::default()
+        };
+    }
+
+    /// Queues a frame that was encoded elsewhere.
+    pub(crate) fn append(&mut self, frame: LooseFrame) {
+        let mut done = 0;
+        for (at, payload) in &frame.chained {
+            self.put(frame.bytes.get(done..*at).unwrap_or_default());
+            self.chain(payload);
+            done = *at;
+        }
+        self.put(frame.bytes.get(done..).unwrap_or_default());
+    }
+
+    /// Fills in what to write next.
+    pub(crate) fn gather<'a>(&'a mut self, out: &mut [IoSlice<'a>]) -> usize {
+        self.skip_holes();
+        let mut count = 0;
+        let mut cursor = self.head;
+        let mut add = |bytes: &'a [u8]| {
+            if bytes.is_empty() {
+                return true;
+            }
+            match out.get_mut(count) {
+                Some(place) => {
+                    *place = IoSlice::new(bytes);
+                    count += 1;
+                    true
+                }
+                None => false,
+            }
+        };
+        for splice in &self.splices {
+            let at = usize::try_from(splice.at - self.base).unwrap_or(usize::MAX);
+            if !add(self.bytes.get(cursor..at).unwrap_or_default()) {
+                return count;
+            }
+            cursor = at;
+            match &splice.kind {
+                SpliceKind::Chain(payload) => {
+                    if !add(payload) {
+                        return count;
+                    }
+                }
+                SpliceKind::Hole(len) => cursor += usize::try_from(*len).unwrap_or(usize::MAX),
+            }
+        }
+        add(self.bytes.get(cursor..).unwrap_or_default());
+        count
+    }
+
+    /// Takes note that this many bytes were written; returns how many were more than there was to write.
+    pub(crate) fn sent(&mut self, mut len: usize) -> usize {
+        loop {
+            let until = match self.splices.front() {
+                Some(splice) => usize::try_from(splice.at - self.base).unwrap_or(usize::MAX),
+                None => self.bytes.len(),
+            };
+            let plain = len.min(until.saturating_sub(self.head));
+            self.head += plain;
+            len -= plain;
+            if self.head < until {
+                break;
+            }
+            match self.splices.front_mut() {
+                Some(Splice {
+                    kind: SpliceKind::Chain(payload),
+                    ..
+                }) => {
+                    let part = len.min(payload.len());
+                    len -= part;
+                    *payload = payload.split_off(part);
+                    if !payload.is_empty() {
+                        break;
+                    }
+                    self.splices.pop_front();
+                }
+                Some(Splice {
+                    kind: SpliceKind::Hole(hole),
+                    ..
+                }) => {
+                    self.head += usize::try_from(*hole).unwrap_or(usize::MAX);
+                    self.splices.pop_front();
+                }
+                None => break,
+            }
+        }
+        self.tidy();
+        len
+    }
+
+    /// Gives back memory that holds nothing.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+            self.splices.shrink_to_fit();
+        }
+    }
+
+    fn skip_holes(&mut self) {
+        while let Some(Splice {
+            at,
+            kind: SpliceKind::Hole(len),
+        }) = self.splices.front()
+            && *at == self.base + to_u64(self.head)
+        {
+            self.head += usize::try_from(*len).unwrap_or(usize::MAX);
+            self.splices.pop_front();
+        }
+        self.tidy();
+    }
+
+    #[inline]
+    fn tidy(&mut self) {
+        if self.head == self.bytes.len() {
+            if self.splices.is_empty() && 0 < self.head {
+                self.base += to_u64(self.head);
+                self.head = 0;
+                self.bytes.clear();
+                if KEEP_MAX < self.bytes.capacity() {
+                    self.bytes = Vec::new();
+                }
+            }
+        } else if COMPACT_MIN <= self.head && self.bytes.len() / 2 < self.head {
+            self.bytes.drain(..self.head);
+            self.base += to_u64(self.head);
+            self.head = 0;
+        }
+    }
+}
+
+impl FrameSink for SendBuffer {
+    #[inline]
+    fn reserve(&mut self, n: usize) {
+        self.bytes.reserve(n);
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn chain(&mut self, bytes: &Bytes) {
+        if bytes.len() < CHAIN_MIN {
+            self.put(bytes);
+        } else {
+            self.splices.push_back(Splice {
+                at: self.end(),
+                kind: SpliceKind::Chain(bytes.clone()),
+            });
+        }
+    }
+}
+
+/// Holds one encoded frame that waits for its stream id.
+#[derive(Debug, Default)]
+pub(crate) struct LooseFrame {
+    bytes: Vec<u8>,
+    chained: Vec<(usize, Bytes)>,
+}
+
+impl LooseFrame {
+    /// Writes the stream id into the header.
+    pub(crate) fn address_to(&mut self, stream: i16) {
+        if let Some(place) = self.bytes.get_mut(2..4) {
+            place.copy_from_slice(&stream.to_be_bytes());
+        }
+    }
+}
+
+impl FrameSink for LooseFrame {
+    fn reserve(&mut self, n: usize) {
+        self.bytes.reserve(n);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn chain(&mut self, bytes: &Bytes) {
+        if bytes.len() < CHAIN_MIN {
+            self.put(bytes);
+        } else {
+            self.chained.push((self.bytes.len(), bytes.clone()));
+        }
+    }
+}
+
+#[inline]
+fn to_u64(len: usize) -> u64 {
+    // No platform has lengths above 64 bits.
+    u64::try_from(len).unwrap_or(u64::MAX)
+}

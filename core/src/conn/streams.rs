@@ -1,0 +1,277 @@
+//! Owns stream ids: which are free, which wait for an answer, which were given up and must not be reused yet.
+//! Leaves out deadlines and frames.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::conn::{StreamKey, Ticket};
+use crate::wire::Opcode;
+
+/// Keeps a dense table of stream ids, sized by use. The id freed last is taken first.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// Bounds the table.
+    max: u16,
+    /// Counts requests that wait for an answer.
+    waiting: u32,
+    /// Counts requests that were given up and not answered.
+    orphans: u32,
+    /// Counts the orphans above the age at which they matter.
+    old: u32,
+    /// Lists younger orphans by age; some were answered since.
+    young: VecDeque<(Instant, StreamKey)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    generation: u32,
+    state: SlotState,
+    sent: InFlight,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotState {
+    Free,
+    Waiting,
+    Young,
+    Old,
+}
+
+/// Describes a request that has a stream id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) ticket: Ticket,
+    /// Is the request's opcode, which decides what may answer it.
+    pub(crate) opcode: Opcode,
+    /// Are the bounds of its frame in the send buffer.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Is the key it got when it stood in line, if it did; its owner knows it by that.
+    pub(crate) line: Option<StreamKey>,
+}
+
+/// Says what an answer on a stream belongs to.
+pub(crate) enum Answered {
+    Request(StreamKey, InFlight),
+    /// Is a request that was given up: its id is free again.
+    Orphan(InFlight),
+    /// Is a request that cannot be answered like this; nothing was changed.
+    Misfit,
+    Nothing,
+}
+
+/// One second: a server that is merely slow has answered by then, so younger orphans say nothing about it.
+pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(1);
+
+impl Streams {
+    pub(crate) const fn new(max: u16) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            max,
+            waiting: 0,
+            orphans: 0,
+            old: 0,
+            young: VecDeque::new(),
+        }
+    }
+
+    /// Counts requests that wait for an answer.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Counts requests that were given up and not answered, however young.
+    pub(crate) fn orphans(&self) -> u32 {
+        self.orphans
+    }
+
+    /// Returns the id that [`occupy`](Self::occupy) will use next.
+    #[inline]
+    pub(crate) fn next_free(&mut self) -> Option<i16> {
+        let index = match self.free.last() {
+            Some(index) => *index,
+            None => {
+                let index = u16::try_from(self.slots.len())
+                    .ok()
+                    .filter(|index| *index < self.max)?;
+                self.slots.push(Slot {
+                    generation: 0,
+                    state: SlotState::Free,
+                    sent: NOBODY,
+                });
+                self.free.push(index);
+                index
+            }
+        };
+        stream_of(index)
+    }
+
+    /// Gives the next free id to a request.
+    #[inline]
+    pub(crate) fn occupy(&mut self, sent: InFlight) -> Option<StreamKey> {
+        let index = self.free.pop()?;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        slot.state = SlotState::Waiting;
+        slot.sent = sent;
+        self.waiting += 1;
+        Some(StreamKey {
+            index: u32::from(index),
+            generation: slot.generation,
+        })
+    }
+
+    /// Finds a request by its key, unless it is over.
+    #[inline]
+    pub(crate) fn find(&self, key: StreamKey) -> Option<&InFlight> {
+        let slot = self.slots.get(usize::try_from(key.index).ok()?)?;
+        (slot.generation == key.generation && slot.state == SlotState::Waiting)
+            .then_some(&slot.sent)
+    }
+
+    /// Returns the key of the request that waits on this index.
+    pub(crate) fn key_at(&self, index: u32) -> Option<StreamKey> {
+        let slot = self.slots.get(usize::try_from(index).ok()?)?;
+        (slot.state == SlotState::Waiting).then_some(StreamKey {
+            index,
+            generation: slot.generation,
+        })
+    }
+
+    /// Takes note that an answer arrived and, if it is of the right kind, frees the id.
+    #[inline]
+    pub(crate) fn answer(&mut self, stream: i16, fits: impl FnOnce(Opcode) -> bool) -> Answered {
+        let Some(index) = index_of(stream) else {
+            return Answered::Nothing;
+        };
+        let Some(slot) = self.slots.get_mut(usize::from(index)) else {
+            return Answered::Nothing;
+        };
+        let state = slot.state;
+        if state == SlotState::Free {
+            return Answered::Nothing;
+        }
+        if !fits(slot.sent.opcode) {
+            return Answered::Misfit;
+        }
+        let key = StreamKey {
+            index: u32::from(index),
+            generation: slot.generation,
+        };
+        slot.state = SlotState::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        if state == SlotState::Waiting {
+            self.waiting -= 1;
+            return Answered::Request(key, slot.sent);
+        }
+        self.orphans -= 1;
+        self.old -= u32::from(state == SlotState::Old);
+        Answered::Orphan(slot.sent)
+    }
+
+    /// Frees the id of a request that was never sent.
+    pub(crate) fn free(&mut self, key: StreamKey) {
+        if let Some(slot) = self.waiting_slot(key) {
+            slot.state = SlotState::Free;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.waiting -= 1;
+            self.free.push(u16::try_from(key.index).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// Keeps the id of a request that nobody waits for any more.
+    pub(crate) fn orphan(&mut self, now: Instant, key: StreamKey) {
+        if let Some(slot) = self.waiting_slot(key) {
+            slot.state = SlotState::Young;
+            self.waiting -= 1;
+            self.orphans += 1;
+            self.young.push_back((now, key));
+        }
+    }
+
+    /// Counts the orphans that are old enough to matter.
+    pub(crate) fn old_orphans(&mut self, now: Instant) -> u32 {
+        while let Some((since, key)) = self.young.front()
+            && *since + ORPHAN_AGE <= now
+        {
+            let key = *key;
+            self.young.pop_front();
+            if let Some(slot) = usize::try_from(key.index)
+                .ok()
+                .and_then(|index| self.slots.get_mut(index))
+                && slot.generation == key.generation
+                && slot.state == SlotState::Young
+            {
+                slot.state = SlotState::Old;
+                self.old += 1;
+            }
+        }
+        self.old
+    }
+
+    /// Tells when the number of old orphans can next grow.
+    pub(crate) fn next_aging(&self) -> Option<Instant> {
+        self.young.front().map(|(since, _)| *since + ORPHAN_AGE)
+    }
+
+    /// Takes out every waiting request, in the order of stream ids.
+    pub(crate) fn drain_waiting(&mut self) -> impl Iterator<Item = (StreamKey, InFlight)> {
+        self.waiting = 0;
+        (0..)
+            .zip(&mut self.slots)
+            .filter(|(_, slot)| slot.state == SlotState::Waiting)
+            .map(|(index, slot)| {
+                slot.state = SlotState::Free;
+                let key = StreamKey {
+                    index,
+                    generation: slot.generation,
+                };
+                slot.generation = slot.generation.wrapping_add(1);
+                (key, slot.sent)
+            })
+    }
+
+    /// Lists the waiting requests in the order of stream ids.
+    pub(crate) fn iter_waiting(&self) -> impl Iterator<Item = (StreamKey, &InFlight)> {
+        (0..)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.state == SlotState::Waiting)
+            .map(|(index, slot)| {
+                (
+                    StreamKey {
+                        index,
+                        generation: slot.generation,
+                    },
+                    &slot.sent,
+                )
+            })
+    }
+
+    fn waiting_slot(&mut self, key: StreamKey) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(usize::try_from(key.index).ok()?)?;
+        (slot.generation == key.generation && slot.state == SlotState::Waiting).then_some(slot)
+    }
+}
+
+const NOBODY: InFlight = InFlight {
+    ticket: Ticket(0),
+    opcode: Opcode::Options,
+    start: 0,
+    end: 0,
+    line: None,
+};
+
+/// Streams count from 1: a server reports errors that belong to no request on stream 0.
+#[inline]
+fn stream_of(index: u16) -> Option<i16> {
+    i16::try_from(index.checked_add(1)?).ok()
+}
+
+#[inline]
+fn index_of(stream: i16) -> Option<u16> {
+    u16::try_from(stream).ok()?.checked_sub(1)
+}
