@@ -135,7 +135,12 @@ pub(crate) fn column_type(tree: &Json) -> ColumnType {
         }
         "udt" => {
             let fields = tree["fields"].as_array().expect("fields");
-            let field = |field: &Json| (field[0].as_str().expect("a name").into(), column_type(&field[1]));
+            let field = |field: &Json| {
+                (
+                    field[0].as_str().expect("a name").into(),
+                    column_type(&field[1]),
+                )
+            };
             ColumnType::Udt(Arc::new(UdtType {
                 keyspace: text(tree, "keyspace").into(),
                 name: text(tree, "name").into(),
