@@ -91,6 +91,8 @@ pub enum CloseReason {
     Replaced,
     /// The connection reached its maximum age.
     Aged,
+    /// The runtime dropped what drives the connection.
+    RuntimeGone,
 }
 
 impl fmt::Display for CloseReason {
@@ -103,6 +105,7 @@ impl fmt::Display for CloseReason {
             Self::TimedOut => "the attempt took too long",
             Self::Replaced => "another connection took its place",
             Self::Aged => "the connection reached its maximum age",
+            Self::RuntimeGone => "the runtime dropped the connection",
         })
     }
 }

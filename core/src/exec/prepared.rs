@@ -175,17 +175,10 @@ impl PreparedStatement {
     pub fn execute<'a>(
         &'a self,
         shape: &'a ResultShape,
-        mut params: ParamsRef<'a>,
+        params: ParamsRef<'a>,
         features: &ProtocolFeatures,
     ) -> RequestRef<'a> {
-        let announced = shape.announce(features);
-        params.skip_metadata = announced.skip_metadata;
-        RequestRef::Execute {
-            id: &self.preparation.id,
-            result_metadata_id: announced.id,
-            tablet_block: 0,
-            params,
-        }
+        self.preparation.execute(shape, params, features)
     }
 }
 
@@ -234,6 +227,24 @@ impl Preparation {
             let (keyspace, table) = self.table_name.as_ref()?;
             routing.table_idx(keyspace, table)
         })
+    }
+
+    /// Makes the EXECUTE; see [`PreparedStatement::execute`].
+    #[inline]
+    pub fn execute<'a>(
+        &'a self,
+        shape: &'a ResultShape,
+        mut params: ParamsRef<'a>,
+        features: &ProtocolFeatures,
+    ) -> RequestRef<'a> {
+        let announced = shape.announce(features);
+        params.skip_metadata = announced.skip_metadata;
+        RequestRef::Execute {
+            id: &self.id,
+            result_metadata_id: announced.id,
+            tablet_block: 0,
+            params,
+        }
     }
 
     /// Takes note of what a server answered to another PREPARE of this text.

@@ -1,0 +1,31 @@
+//! What every adapter re-exports: the whole interface of the driver but for the runtime.
+
+pub use messina_core as core;
+pub use messina_core::cluster::AgreementOutcome;
+pub use messina_core::config::connection::{ConnectionConfig, SocketOptions};
+pub use messina_core::config::limits::Limits;
+pub use messina_core::config::profile::{ExecutionProfile, PageSize};
+pub use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
+pub use messina_core::error::connect::Fate;
+pub use messina_core::error::request::{Attempt, ErrorCategory, RequestError, RequestErrorKind};
+pub use messina_core::error::result::ResultError;
+pub use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
+pub use messina_core::exec::Coordinator;
+pub use messina_core::exec::batch::Batch;
+pub use messina_core::exec::paging::PagingState;
+pub use messina_core::exec::prepared::PreparedStatement;
+pub use messina_core::exec::result::{Page, QueryResult};
+pub use messina_core::exec::statement::{AsStatement, Bound, Statement};
+pub use messina_core::notify::{ClusterEvent, Note};
+pub use messina_core::policy;
+pub use messina_core::types;
+pub use messina_core::types::*;
+pub use messina_core::wire::{Consistency, SerialConsistency};
+
+pub use crate::execute::Execute;
+pub use crate::lane::Lane;
+pub use crate::metrics::Metrics;
+pub use crate::notes::Events;
+pub use crate::pager::{Pages, RowStream};
+pub use crate::runtime::Runtime;
+pub use crate::session::ClusterSnapshot;

@@ -1,0 +1,203 @@
+//! Collects the settings of a session and starts its tasks.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use messina_core::cluster::ControlPlane;
+use messina_core::config::profile::ExecutionProfile;
+use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
+use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
+use messina_core::policy::auth::{Credentials, PlainCredentials};
+
+use crate::conn_task::Settings;
+use crate::control_task::ControlTask;
+use crate::mailbox::Mailbox;
+use crate::notes::Notes;
+use crate::published::Published;
+use crate::runtime::Runtime;
+use crate::session::{Session, Shared};
+
+/// How long a statement that changes the schema waits for the cluster: long enough for a large one that is busy.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Collects the settings of a session.
+///
+/// What is not set keeps its default; everything that has no method here is reached by [`config`](Self::config).
+#[derive(Debug)]
+#[must_use = "a session starts with `build`"]
+pub struct SessionBuilder<R: Runtime> {
+    runtime: Option<R>,
+    config: SessionConfig,
+    profile: Arc<ExecutionProfile>,
+    agreement_timeout: Duration,
+    coalesce: bool,
+    /// The first setting that could not be read.
+    error: Option<ConfigError>,
+}
+
+impl<R: Runtime> SessionBuilder<R> {
+    pub(crate) fn new(runtime: Option<R>) -> Self {
+        Self {
+            runtime,
+            config: SessionConfig::default(),
+            profile: Arc::new(ExecutionProfile::default()),
+            agreement_timeout: AGREEMENT_TIMEOUT,
+            coalesce: true,
+            error: None,
+        }
+    }
+
+    /// Adds a place to look for the cluster: `host`, `host:port` or `[v6]:port`. The default port is 9042.
+    pub fn contact_point(mut self, address: impl AsRef<str>) -> Self {
+        match address.as_ref().parse::<ContactPoint>() {
+            Ok(point) => self.config.contact_points.push(point),
+            Err(error) => self.error = self.error.or(Some(error)),
+        }
+        self
+    }
+
+    /// Adds several places to look for the cluster.
+    pub fn contact_points<I>(self, addresses: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        addresses
+            .into_iter()
+            .fold(self, |builder, address| builder.contact_point(address))
+    }
+
+    /// Prefers the nodes of this datacenter; otherwise that of the first node that answers.
+    pub fn local_datacenter(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.config.local_datacenter = Some(name.into());
+        self
+    }
+
+    /// Logs in with this name and password.
+    pub fn credentials(self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.credentials_from(Arc::new(PlainCredentials::new(user, password)))
+    }
+
+    /// Logs in with what `source` gives, asked once for each connection.
+    pub fn credentials_from(mut self, source: Arc<dyn Credentials>) -> Self {
+        self.config.credentials = Some(source);
+        self
+    }
+
+    /// Uses this keyspace for unqualified names; given by its exact name, without quotes.
+    pub fn keyspace(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.config.keyspace = Some(name.into());
+        self
+    }
+
+    /// Tells the server the name and the version of the application.
+    pub fn application(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.config.application.name = Some(name.into());
+        self.config.application.version = Some(version.into());
+        self
+    }
+
+    /// Sets the defaults of all requests.
+    pub fn profile(mut self, profile: impl Into<Arc<ExecutionProfile>>) -> Self {
+        self.profile = profile.into();
+        self
+    }
+
+    /// Says what must be connected before `build` returns.
+    pub fn ready(mut self, rule: ReadinessRule) -> Self {
+        self.config.ready = rule;
+        self
+    }
+
+    /// Limits how long `build` may take.
+    pub fn readiness_timeout(mut self, timeout: Duration) -> Self {
+        self.config.readiness_timeout = timeout;
+        self
+    }
+
+    /// Limits how long a statement that changes the schema waits until all nodes have followed. Default: 60 s.
+    pub fn agreement_timeout(mut self, timeout: Duration) -> Self {
+        self.agreement_timeout = timeout;
+        self
+    }
+
+    /// Says whether a small batch of requests waits one poll of its connection's task for company. Default: yes.
+    pub fn coalesce(mut self, coalesce: bool) -> Self {
+        self.coalesce = coalesce;
+        self
+    }
+
+    /// Changes any other setting.
+    pub fn config(mut self, change: impl FnOnce(&mut SessionConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Connects to the cluster.
+    ///
+    /// Dropping the returned future before it is done closes what was opened.
+    ///
+    /// # Errors
+    /// A setting cannot be used, there is no runtime, or the cluster cannot be reached in time.
+    pub async fn build(self) -> Result<Session<R>, SessionError> {
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        self.config.check()?;
+        let no_runtime = |error: std::io::Error| {
+            SessionError::new(SessionErrorKind::Runtime(error.kind()), Vec::new())
+        };
+        let runtime = self
+            .runtime
+            .map_or_else(R::current, Ok)
+            .map_err(no_runtime)?;
+        let mut random = runtime.entropy().random();
+        let mut config = self.config;
+        if config.session_id.is_nil() {
+            config.session_id = random.uuid();
+        }
+        let config = Arc::new(config);
+        let (published, notes, mailbox) = (
+            Arc::new(Published::new()),
+            Arc::new(Notes::default()),
+            Arc::new(Mailbox::default()),
+        );
+        let plane = ControlPlane::new(runtime.now(), Arc::clone(&config), random.seed());
+        let settings = Settings {
+            coalesce: self.coalesce,
+            in_flight_max: u32::from(config.limits.in_flight_effective()).saturating_add(
+                config
+                    .limits
+                    .waiting_max
+                    .unwrap_or(u32::MAX)
+                    .min(config.limits.backlog_max),
+            ),
+        };
+        let task = ControlTask::new(
+            runtime.clone(),
+            plane,
+            Arc::clone(&mailbox),
+            Arc::clone(&published),
+            Arc::clone(&notes),
+            settings,
+        );
+        let keyspace = Mutex::new(config.keyspace.clone());
+        runtime.spawn(task);
+        let session = Session::of(Shared {
+            runtime,
+            config,
+            profile: self.profile,
+            agreement_timeout: self.agreement_timeout,
+            published,
+            mailbox,
+            notes,
+            keyspace,
+            seed: random.next_u64(),
+            requests: AtomicU64::new(0),
+            last_timestamp: AtomicI64::new(0),
+        });
+        session.ready().await?;
+        Ok(session)
+    }
+}

@@ -1,0 +1,466 @@
+//! The lane between callers and the task of one connection: an inbox, a value arena and reply slots behind one lock.
+//! Knows nothing of frames: the task encodes, the caller decodes.
+//!
+//! A caller takes the lock twice, to hand a request in and to take its reply.
+//! The task takes it once a turn to swap the inbox out and once per [`DELIVER_MAX`] replies.
+//! No waker is cloned, woken or dropped while the lock is held: dropping one can drop a task whose own request
+//! comes back to this very lane.
+
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use messina_core::conn::{CloseReason, ConnectionInfo, Ticket};
+use messina_core::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
+use messina_core::wire::{LargeValue, ResponseFrame, ValuesRef};
+
+use crate::outgoing::Outgoing;
+
+/// How many replies are delivered under one lock: enough to spread its cost, few enough to keep callers from waiting.
+pub(crate) const DELIVER_MAX: usize = 64;
+
+/// The way to one open connection; this is the handle that routing data carries.
+pub struct Lane {
+    state: Mutex<State>,
+    in_flight: AtomicU32,
+    in_flight_max: u32,
+    info: ConnectionInfo,
+}
+
+/// What came back for a request, and when the connection's task saw it.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) at: Instant,
+    pub(crate) reply: Result<ResponseFrame, AttemptError>,
+}
+
+/// One request on its way to the connection's task.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) ticket: Ticket,
+    pub(crate) deadline: Option<Instant>,
+    /// Where the values lie in the arena.
+    pub(crate) values: ValuesAt,
+    /// Nothing when the caller gave up before the task took it.
+    pub(crate) request: Option<Outgoing>,
+}
+
+/// Where the values of one request lie in the lane's arena.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ValuesAt {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) count: u16,
+    pub(crate) large: Vec<LargeValue>,
+}
+
+/// What the task takes from the lane in one turn; its vectors are swapped, so they are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    pub(crate) inbox: Vec<Submission>,
+    pub(crate) arena: Vec<u8>,
+    pub(crate) abandoned: Vec<Ticket>,
+    /// Set once, when the connection shall end.
+    pub(crate) close: Option<CloseReason>,
+    /// Requests that are not answered yet, the inbox included.
+    pub(crate) in_flight: u32,
+}
+
+/// Why a lane did not take a request.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The connection has ended.
+    Closed(ConnectionError),
+    /// The connection and its backlog are full.
+    Full,
+}
+
+struct State {
+    inbox: Vec<Submission>,
+    arena: Vec<u8>,
+    abandoned: Vec<Ticket>,
+    slots: Vec<Slot>,
+    free: u32,
+    in_flight: u32,
+    /// Counts the turns of the task: a submission of the current turn lies in the inbox still.
+    turn: u32,
+    task: Option<Waker>,
+    close: Option<CloseReason>,
+    closed: Option<ConnectionError>,
+    /// Who waits for the last request to be over.
+    idle: Option<Waker>,
+}
+
+struct Slot {
+    generation: u32,
+    state: SlotState,
+}
+
+enum SlotState {
+    Free {
+        next: u32,
+    },
+    Waiting {
+        waker: Waker,
+        turn: u32,
+        position: u32,
+    },
+    Done(Delivery),
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Lane {
+    /// Makes the lane of a connection that has just become ready.
+    pub(crate) fn new(info: ConnectionInfo, in_flight_max: u32) -> Self {
+        let state = State {
+            inbox: Vec::new(),
+            arena: Vec::new(),
+            abandoned: Vec::new(),
+            slots: Vec::new(),
+            free: NONE,
+            in_flight: 0,
+            turn: 0,
+            task: None,
+            close: None,
+            closed: None,
+            idle: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            in_flight: AtomicU32::new(0),
+            in_flight_max,
+            info,
+        }
+    }
+
+    /// Returns what the connection negotiated.
+    pub fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Returns how many requests wait for their answer on this connection.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Hands a request to the connection's task; `waker` is woken when the reply is there.
+    pub(crate) fn submit(
+        &self,
+        request: Outgoing,
+        values: ValuesRef<'_>,
+        deadline: Option<Instant>,
+        waker: &Waker,
+    ) -> Result<Ticket, Refused> {
+        let waker = waker.clone();
+        let mut state = self.lock();
+        if let Some(error) = &state.closed {
+            let error = error.clone();
+            drop(state);
+            return Err(Refused::Closed(error));
+        }
+        if self.in_flight_max <= state.in_flight {
+            drop(state);
+            return Err(Refused::Full);
+        }
+        let values = state.put_values(values);
+        let position = u32::try_from(state.inbox.len()).unwrap_or(NONE);
+        let turn = state.turn;
+        let ticket = state.occupy(SlotState::Waiting {
+            waker,
+            turn,
+            position,
+        });
+        state.inbox.push(Submission {
+            ticket,
+            deadline,
+            values,
+            request: Some(request),
+        });
+        self.count(&mut state, 1);
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+        Ok(ticket)
+    }
+
+    /// Takes the reply of a request, or leaves the waker of the caller behind.
+    pub(crate) fn poll_reply(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
+        let mut state = self.lock();
+        match state.slot(ticket).map(|slot| &mut slot.state) {
+            Some(SlotState::Waiting { waker, .. }) if waker.will_wake(cx.waker()) => Poll::Pending,
+            Some(SlotState::Done(_)) => Poll::Ready(state.vacate_done(ticket)),
+            Some(_) => {
+                drop(state);
+                self.replace_waker(ticket, cx)
+            }
+            None => {
+                debug_assert!(false, "a reply is taken once");
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Gives a request up: not yet taken means never sent, taken means that its stream becomes an orphan.
+    pub(crate) fn abandon(&self, ticket: Ticket) {
+        let mut state = self.lock();
+        let Some(slot) = state.vacate(ticket) else {
+            return;
+        };
+        let mut task = None;
+        let mut idle = None;
+        let mut request = None;
+        if let SlotState::Waiting { turn, position, .. } = &slot {
+            self.discount(&mut state);
+            idle = state.take_idle();
+            if *turn == state.turn {
+                let position = usize::try_from(*position).unwrap_or(usize::MAX);
+                let submission = state
+                    .inbox
+                    .get_mut(position)
+                    .filter(|submission| submission.ticket == ticket);
+                request = submission.and_then(|submission| submission.request.take());
+            } else {
+                state.abandoned.push(ticket);
+                task = state.task.take();
+            }
+        }
+        drop(state);
+        drop(slot);
+        drop(request);
+        [task, idle].into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Waits until nobody waits for an answer any more.
+    pub(crate) fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut waker = Some(cx.waker().clone());
+        let mut state = self.lock();
+        let busy = 0 < state.in_flight;
+        if busy {
+            mem::swap(&mut state.idle, &mut waker);
+        }
+        drop(state);
+        drop(waker);
+        if busy { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Asks the connection to end for a reason.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        let mut state = self.lock();
+        state.close.get_or_insert(reason);
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Swaps what was handed in since the last turn out of the lane and leaves the task's waker behind.
+    ///
+    /// `spare` holds a waker of the task; what comes back in it is to be dropped or reused outside.
+    pub(crate) fn take(&self, intake: &mut Intake, spare: &mut Option<Waker>) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        mem::swap(&mut state.inbox, &mut intake.inbox);
+        mem::swap(&mut state.arena, &mut intake.arena);
+        mem::swap(&mut state.abandoned, &mut intake.abandoned);
+        intake.close = state.close.take();
+        intake.in_flight = state.in_flight;
+        state.turn = state.turn.wrapping_add(1);
+        mem::swap(&mut state.task, spare);
+    }
+
+    /// Puts replies into their slots and wakes their callers; replies nobody waits for are dropped.
+    pub(crate) fn deliver(&self, replies: &mut Vec<(Ticket, Delivery)>) {
+        let mut wakers: [Option<Waker>; DELIVER_MAX] = [const { None }; DELIVER_MAX];
+        while !replies.is_empty() {
+            let block = replies.len().min(DELIVER_MAX);
+            let mut unwanted = None;
+            let mut state = self.lock();
+            for ((ticket, delivery), waker) in replies.drain(..block).zip(&mut wakers) {
+                match state.slot(ticket) {
+                    Some(slot) => match mem::replace(&mut slot.state, SlotState::Done(delivery)) {
+                        SlotState::Waiting { waker: waiting, .. } => {
+                            *waker = Some(waiting);
+                            self.discount(&mut state);
+                        }
+                        other => slot.state = other,
+                    },
+                    None => unwanted.get_or_insert_with(Vec::new).push(delivery),
+                }
+            }
+            let idle = state.take_idle();
+            drop(state);
+            drop(unwanted);
+            if let Some(idle) = idle {
+                idle.wake();
+            }
+            for waker in wakers.iter_mut().filter_map(Option::take) {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Ends the lane: nothing is taken any more, and whoever still waits learns why.
+    pub(crate) fn fail(&self, now: Instant, error: &ConnectionError) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.closed.get_or_insert_with(|| error.clone());
+        let task = state.task.take();
+        let inbox = mem::take(&mut state.inbox);
+        let arena = mem::take(&mut state.arena);
+        let mut wakers = Vec::new();
+        let this_turn = state.turn;
+        for slot in &mut state.slots {
+            if let SlotState::Waiting { turn, .. } = slot.state {
+                let fate = if turn == this_turn {
+                    Fate::NotSent
+                } else {
+                    Fate::MaybeApplied
+                };
+                let kind = AttemptErrorKind::Connection(error.clone());
+                let delivery = Delivery {
+                    at: now,
+                    reply: Err(AttemptError { kind, fate }),
+                };
+                if let SlotState::Waiting { waker, .. } =
+                    mem::replace(&mut slot.state, SlotState::Done(delivery))
+                {
+                    wakers.push(waker);
+                }
+            }
+        }
+        state.in_flight = 0;
+        self.in_flight.store(0, Ordering::Relaxed);
+        wakers.extend(state.idle.take());
+        drop(guard);
+        drop((task, inbox, arena));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn replace_waker(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
+        let mut fresh = cx.waker().clone();
+        let mut state = self.lock();
+        let poll = match state.slot(ticket).map(|slot| &mut slot.state) {
+            Some(SlotState::Waiting { waker, .. }) => {
+                mem::swap(waker, &mut fresh);
+                Poll::Pending
+            }
+            Some(SlotState::Done(_)) => Poll::Ready(state.vacate_done(ticket)),
+            _ => Poll::Pending,
+        };
+        drop(state);
+        drop(fresh);
+        poll
+    }
+
+    fn count(&self, state: &mut State, more: u32) {
+        state.in_flight += more;
+        // The lock orders the writers, so a plain store is enough.
+        self.in_flight.store(state.in_flight, Ordering::Relaxed);
+    }
+
+    fn discount(&self, state: &mut State) {
+        state.in_flight = state.in_flight.saturating_sub(1);
+        self.in_flight.store(state.in_flight, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock can panic half-way, so a poisoned lane is as good as any.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("info", &self.info)
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn put_values(&mut self, values: ValuesRef<'_>) -> ValuesAt {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(values.bytes);
+        ValuesAt {
+            start,
+            end: self.arena.len(),
+            count: values.count,
+            large: values.large.to_vec(),
+        }
+    }
+
+    fn take_idle(&mut self) -> Option<Waker> {
+        if self.in_flight == 0 {
+            self.idle.take()
+        } else {
+            None
+        }
+    }
+
+    fn occupy(&mut self, state: SlotState) -> Ticket {
+        if let Some(slot) = usize::try_from(self.free)
+            .ok()
+            .and_then(|index| self.slots.get_mut(index))
+        {
+            let index = self.free;
+            if let SlotState::Free { next } = mem::replace(&mut slot.state, state) {
+                self.free = next;
+            }
+            return ticket(index, slot.generation);
+        }
+        // The slots are bounded by `in_flight_max`, which is a u32, plus the replies nobody has fetched yet.
+        let index = u32::try_from(self.slots.len()).expect("fewer slots than u32::MAX");
+        self.slots.push(Slot {
+            generation: 0,
+            state,
+        });
+        ticket(index, 0)
+    }
+
+    fn slot(&mut self, ticket: Ticket) -> Option<&mut Slot> {
+        let (index, generation) = parts(ticket);
+        self.slots
+            .get_mut(index)
+            .filter(|slot| slot.generation == generation)
+    }
+
+    fn vacate(&mut self, ticket: Ticket) -> Option<SlotState> {
+        let next = self.free;
+        let slot = self.slot(ticket)?;
+        if matches!(slot.state, SlotState::Free { .. }) {
+            return None;
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        let state = mem::replace(&mut slot.state, SlotState::Free { next });
+        self.free = u32::try_from(parts(ticket).0).unwrap_or(NONE);
+        Some(state)
+    }
+
+    fn vacate_done(&mut self, ticket: Ticket) -> Delivery {
+        match self.vacate(ticket) {
+            Some(SlotState::Done(delivery)) => delivery,
+            _ => unreachable!("the caller has just seen the reply in this slot"),
+        }
+    }
+}
+
+fn ticket(index: u32, generation: u32) -> Ticket {
+    Ticket(u64::from(generation) << 32 | u64::from(index))
+}
+
+fn parts(ticket: Ticket) -> (usize, u32) {
+    let index = ticket.0 & u64::from(u32::MAX);
+    let generation = ticket.0 >> 32;
+    (
+        usize::try_from(index).unwrap_or(usize::MAX),
+        u32::try_from(generation).unwrap_or(NONE),
+    )
+}

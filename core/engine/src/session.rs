@@ -1,0 +1,397 @@
+//! The session: what an application holds. Hands its calls to the request path and its commands to the control task.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use messina_core::cluster::AgreementOutcome;
+use messina_core::config::profile::ExecutionProfile;
+use messina_core::config::session::{SessionConfig, check_keyspace};
+use messina_core::error::request::RequestError;
+use messina_core::error::session::{SessionError, SessionErrorKind};
+use messina_core::exec::batch::Batch;
+use messina_core::exec::prepared::PreparedStatement;
+use messina_core::exec::result::QueryResult;
+use messina_core::exec::statement::{AsStatement, Bound};
+use messina_core::notify::Note;
+use messina_core::policy::timestamp::MonotonicTimestamps;
+use messina_core::routing::Routing;
+use messina_core::types::{FromRow, ToRow};
+use messina_core::wire::SchemaChange;
+use uuid::Uuid;
+
+use crate::builder::SessionBuilder;
+use crate::execute::{self, Execute};
+use crate::lane::Lane;
+use crate::mailbox::{Input, Mailbox};
+use crate::metrics::Metrics;
+use crate::notes::{Events, Notes};
+use crate::pager::{Pages, RowStream};
+use crate::prepare::prepare;
+use crate::promise::{Outcome, promise};
+use crate::published::{Phase, Published};
+use crate::runtime::Runtime;
+use crate::source::{BatchSource, StatementSource};
+
+/// A picture of the cluster at one moment: its members, their connections, where data lies.
+pub type ClusterSnapshot = Arc<Routing<Arc<Lane>>>;
+
+/// A session with one cluster.
+///
+/// A clone is cheap and is the same session. Dropping the last one closes every connection without waiting.
+pub struct Session<R: Runtime> {
+    handle: Arc<Handle<R>>,
+}
+
+/// Ends the session with its last clone.
+struct Handle<R: Runtime> {
+    shared: Shared<R>,
+}
+
+/// What the requests of a session share.
+pub(crate) struct Shared<R: Runtime> {
+    pub(crate) runtime: R,
+    pub(crate) config: Arc<SessionConfig>,
+    pub(crate) profile: Arc<ExecutionProfile>,
+    pub(crate) agreement_timeout: Duration,
+    pub(crate) published: Arc<Published>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) notes: Arc<Notes>,
+    pub(crate) keyspace: Mutex<Option<Arc<str>>>,
+    /// Mixed with a counter for the random number of each request.
+    pub(crate) seed: u64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) last_timestamp: AtomicI64,
+}
+
+impl<R: Runtime> Session<R> {
+    /// Starts to collect settings; the runtime is that of the task that calls [`SessionBuilder::build`].
+    pub fn builder() -> SessionBuilder<R> {
+        SessionBuilder::new(None)
+    }
+
+    /// Starts to collect settings for a session on a given runtime.
+    pub fn builder_on(runtime: R) -> SessionBuilder<R> {
+        SessionBuilder::new(Some(runtime))
+    }
+
+    pub(crate) fn of(shared: Shared<R>) -> Self {
+        Self {
+            handle: Arc::new(Handle { shared }),
+        }
+    }
+
+    /// Prepares a statement on every connected node at once; it succeeds when one of them answers well.
+    ///
+    /// A node that misses the statement later learns it when it is first needed there.
+    ///
+    /// # Errors
+    /// No node could prepare it; the first node's error is reported.
+    pub async fn prepare(
+        &self,
+        text: impl Into<Arc<str>>,
+    ) -> Result<PreparedStatement, RequestError> {
+        prepare(self.shared(), text.into()).await
+    }
+
+    /// Executes a statement and returns its result, or the first page of it.
+    ///
+    /// The statement is a text or prepared. A text with values is prepared first, on the connection that then
+    /// executes it. The values are encoded now; nothing is sent before the first poll.
+    pub fn execute<'s, S, V>(&'s self, statement: &'s S, values: V) -> Execute<'s, R, V>
+    where
+        S: AsStatement + ?Sized,
+        V: ToRow,
+    {
+        Execute::new(
+            self.shared(),
+            StatementSource::new(statement, values),
+            false,
+        )
+    }
+
+    /// Executes a statement and asks for the whole result in one answer, which may be large.
+    ///
+    /// The server may cut it into pages all the same; that is an error here.
+    pub fn execute_unpaged<'s, S, V>(&'s self, statement: &'s S, values: V) -> Execute<'s, R, V>
+    where
+        S: AsStatement + ?Sized,
+        V: ToRow,
+    {
+        Execute::new(self.shared(), StatementSource::new(statement, values), true)
+    }
+
+    /// Executes a bound statement.
+    ///
+    /// # Errors
+    /// The request failed.
+    pub async fn run(&self, bound: &Bound) -> Result<QueryResult, RequestError> {
+        execute::run(self.shared(), bound).await
+    }
+
+    /// Executes the statements of a batch as one.
+    ///
+    /// # Errors
+    /// A statement of the batch could not be bound, or the request failed.
+    pub async fn batch(&self, batch: &Batch) -> Result<QueryResult, RequestError> {
+        execute::batch(self.shared(), BatchSource(Arc::new(batch.clone()))).await
+    }
+
+    /// Reads a result page by page.
+    pub fn pages<'s, S, V>(&'s self, statement: &S, values: V) -> Pages<'s, R>
+    where
+        S: AsStatement + ?Sized,
+        V: ToRow + Send + 's,
+    {
+        Pages::new(self.shared(), statement, values)
+    }
+
+    /// Reads the result of a bound statement page by page.
+    pub fn pages_of(&self, bound: Bound) -> Pages<'_, R> {
+        Pages::bound(self.shared(), bound)
+    }
+
+    /// Reads a result as a stream of owned rows, over all pages.
+    pub fn stream<'s, T, S, V>(&'s self, statement: &S, values: V) -> RowStream<'s, R, T>
+    where
+        T: for<'r> FromRow<'r>,
+        S: AsStatement + ?Sized,
+        V: ToRow + Send + 's,
+    {
+        RowStream::new(self.pages(statement, values))
+    }
+
+    /// Returns the identity that every connection of this session tells the server.
+    pub fn id(&self) -> Uuid {
+        self.shared().config.session_id
+    }
+
+    /// Returns the settings.
+    pub fn config(&self) -> &SessionConfig {
+        &self.shared().config
+    }
+
+    /// Takes a picture of the cluster.
+    pub fn cluster(&self) -> ClusterSnapshot {
+        self.shared().published.snapshot()
+    }
+
+    /// Starts to collect the changes of the cluster from now on.
+    pub fn events(&self) -> Events {
+        self.shared().notes.subscribe()
+    }
+
+    /// Takes the notes for operators that nobody has read yet; the oldest give way to newer ones.
+    pub fn notes(&self) -> Vec<Note> {
+        self.shared().notes.take()
+    }
+
+    /// Counts connections and requests.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(
+            &self.cluster(),
+            self.shared().requests.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Reads members and schema again, soon.
+    pub fn refresh(&self) {
+        self.shared().mailbox.push(Input::Refresh);
+    }
+
+    /// Waits until all live nodes have the same schema, at most as long as the session's agreement time-out says.
+    ///
+    /// # Errors
+    /// The session was closed meanwhile.
+    pub async fn await_agreement(&self) -> Result<AgreementOutcome, SessionError> {
+        self.shared().await_agreement(None).await.ok_or_else(closed)
+    }
+
+    /// Enters a keyspace on every connection, those to come included.
+    ///
+    /// # Errors
+    /// The name cannot be that of a keyspace, no connection entered it, or one refused.
+    pub async fn use_keyspace(&self, keyspace: impl Into<Arc<str>>) -> Result<(), SessionError> {
+        let keyspace = keyspace.into();
+        check_keyspace(&keyspace)?;
+        self.shared()
+            .use_keyspace(keyspace)
+            .await
+            .ok_or_else(closed)?
+    }
+
+    /// Closes the session: refuses new requests, waits for those in flight until `deadline` has passed, then closes
+    /// every connection. Returns how many requests were cut off.
+    ///
+    /// Closing again, or from another clone, waits for the same end.
+    pub async fn close(&self, deadline: Duration) -> usize {
+        let shared = self.shared();
+        shared.published.stop_admission();
+        let until = shared.runtime.now() + deadline;
+        let cut = shared.drain(until).await;
+        shared.mailbox.push(Input::Close);
+        let mut sleep = pin!(
+            shared
+                .runtime
+                .sleep_until(until.max(shared.runtime.now()) + CLOSING)
+        );
+        poll_fn(|cx| {
+            let ended = shared
+                .published
+                .poll_phase(cx, |phase| matches!(phase, Phase::Ended).then_some(()));
+            if ended.is_ready() {
+                ended
+            } else {
+                sleep.as_mut().poll(cx)
+            }
+        })
+        .await;
+        cut
+    }
+
+    fn shared(&self) -> &Shared<R> {
+        &self.handle.shared
+    }
+
+    /// Waits until the session is ready.
+    pub(crate) async fn ready(&self) -> Result<(), SessionError> {
+        poll_fn(|cx| {
+            self.shared().published.poll_phase(cx, |phase| match phase {
+                Phase::Starting => None,
+                Phase::Ready => Some(Ok(())),
+                Phase::Failed(error) => Some(Err(error.clone())),
+                Phase::Ended => Some(Err(closed())),
+            })
+        })
+        .await
+    }
+}
+
+/// How long connections may take to say good-bye: closing a socket is a matter of moments.
+const CLOSING: Duration = Duration::from_secs(1);
+
+impl<R: Runtime> Shared<R> {
+    /// Returns the random number of the next request.
+    pub(crate) fn next_seed(&self) -> u64 {
+        let turn = self.requests.fetch_add(1, Ordering::Relaxed);
+        // An odd multiplier spreads neighbouring counts over the whole range.
+        (self.seed ^ turn).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Returns the write timestamp of a request: the time, but later than every one before.
+    pub(crate) fn timestamp(&self) -> i64 {
+        let now = self.runtime.unix_micros();
+        let mut last = self.last_timestamp.load(Ordering::Relaxed);
+        loop {
+            let next = MonotonicTimestamps::after(last, now);
+            match self.last_timestamp.compare_exchange_weak(
+                last,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return next,
+                Err(current) => last = current,
+            }
+        }
+    }
+
+    /// Returns the keyspace of unqualified names.
+    pub(crate) fn keyspace(&self) -> Option<Arc<str>> {
+        self.keyspace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Lets the cluster agree on a schema change of ours.
+    pub(crate) fn follow_schema(&self, change: &SchemaChange) -> Outcome<AgreementOutcome> {
+        self.await_agreement(Some(change.clone()))
+    }
+
+    /// Enters the keyspace that a statement of ours has entered on one connection, on all others.
+    pub(crate) fn follow_keyspace(&self, keyspace: &str) -> Outcome<Result<(), SessionError>> {
+        self.use_keyspace(keyspace.into())
+    }
+
+    fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {
+        let (promise, outcome) = promise();
+        let deadline = self.runtime.now() + self.agreement_timeout;
+        self.mailbox.push(Input::AwaitAgreement {
+            change,
+            deadline,
+            promise,
+        });
+        outcome
+    }
+
+    fn use_keyspace(&self, keyspace: Arc<str>) -> Outcome<Result<(), SessionError>> {
+        let (promise, outcome) = promise();
+        let deadline = self.runtime.now() + self.config.connection.handshake_timeout;
+        let mut own = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = own.replace(Arc::clone(&keyspace));
+        drop(own);
+        drop(old);
+        self.mailbox.push(Input::UseKeyspace {
+            keyspace,
+            deadline,
+            promise,
+        });
+        outcome
+    }
+
+    /// Waits until no request is in flight or the time has passed; returns how many are left.
+    async fn drain(&self, until: Instant) -> usize {
+        let routing = self.published.snapshot();
+        let lanes: Vec<&Arc<Lane>> = routing
+            .pools
+            .iter()
+            .flat_map(|pool| pool.connections())
+            .collect();
+        let mut sleep = pin!(self.runtime.sleep_until(until));
+        poll_fn(|cx| {
+            let busy = lanes.iter().any(|lane| lane.poll_idle(cx).is_pending());
+            if busy {
+                sleep.as_mut().poll(cx)
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+        lanes
+            .iter()
+            .map(|lane| usize::try_from(lane.in_flight()).unwrap_or(usize::MAX))
+            .sum()
+    }
+}
+
+fn closed() -> SessionError {
+    SessionError::new(SessionErrorKind::Closed, Vec::new())
+}
+
+impl<R: Runtime> Clone for Session<R> {
+    fn clone(&self) -> Self {
+        Self {
+            handle: Arc::clone(&self.handle),
+        }
+    }
+}
+
+impl<R: Runtime> fmt::Debug for Session<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> Drop for Handle<R> {
+    fn drop(&mut self) {
+        self.shared.published.stop_admission();
+        self.shared.mailbox.push(Input::Close);
+    }
+}
