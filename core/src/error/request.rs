@@ -344,3 +344,6 @@ impl fmt::Display for Hex<'_> {
         self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
     }
 }
+
+#[cfg(test)]
+mod tests;

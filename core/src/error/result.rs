@@ -26,9 +26,6 @@ pub enum ResultError {
         /// How many cells a row has.
         cells: usize,
     },
-    /// The server said that the columns changed and did not send the new ones.
-    #[error("the server reports changed columns without sending them")]
-    ColumnsMissing,
     /// The answer is not a result that a request of this kind can have.
     #[error("the server's answer is not the result of a statement")]
     NotAResult,
@@ -71,7 +68,6 @@ impl ResultError {
             Self::Protocol(_)
             | Self::NoColumns
             | Self::ColumnCount { .. }
-            | Self::ColumnsMissing
             | Self::NotAResult
             | Self::NoPagingState
             | Self::PageNotRows => ErrorCategory::Protocol,

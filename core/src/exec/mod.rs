@@ -7,6 +7,8 @@
 
 pub mod batch;
 mod fibre;
+#[cfg(test)]
+mod fixtures;
 pub mod paging;
 pub mod plan;
 pub mod prepared;

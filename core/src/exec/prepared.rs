@@ -357,7 +357,7 @@ impl ResultShape {
     #[inline]
     pub fn announce(&self, features: &ProtocolFeatures) -> Announcement<'_> {
         let id = match &self.columns {
-            Some(_) if features.metadata_id => self.metadata_id.as_deref(),
+            Some(_) if features.has_metadata_id() => self.metadata_id.as_deref(),
             _ => None,
         };
         Announcement {
@@ -399,3 +399,6 @@ impl ShapeCell for FixedShape {
 
     fn replace(&self, _seen: &Arc<ResultShape>, _new: Arc<ResultShape>) {}
 }
+
+#[cfg(test)]
+mod tests;

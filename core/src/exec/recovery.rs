@@ -247,6 +247,7 @@ impl<H: Clone> Execution<H> {
         let Some(fibre) = self.fibre_mut(at) else {
             return;
         };
+        fibre.state = FibreState::Idle;
         let consistency = fibre.consistency;
         let history = &mut fibre.past().history;
         let failure = Failure {

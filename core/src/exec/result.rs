@@ -26,7 +26,7 @@ use crate::wire::supported::ProtocolFeatures;
 /// [detached](Self::detach).
 #[derive(Clone, Debug)]
 pub struct QueryResult {
-    body: Body,
+    body: Answer,
     extras: Option<Box<Extras>>,
     tracing_id: Option<Uuid>,
     coordinator: Option<Coordinator>,
@@ -54,10 +54,10 @@ impl QueryResult {
             return Err(ResultError::NotAResult);
         };
         let body = match body {
-            ResultBody::Void => Body::Void,
-            ResultBody::Rows(rows) => Body::Rows(RowsPage::new(rows, announced)?),
-            ResultBody::SetKeyspace(keyspace) => Body::SetKeyspace(keyspace.into()),
-            ResultBody::SchemaChange(change) => Body::SchemaChange(Box::new(change)),
+            ResultBody::Void => Answer::Void,
+            ResultBody::Rows(rows) => Answer::Rows(RowsPage::new(rows, announced)?),
+            ResultBody::SetKeyspace(keyspace) => Answer::SetKeyspace(keyspace.into()),
+            ResultBody::SchemaChange(change) => Answer::SchemaChange(Box::new(change)),
             _ => return Err(ResultError::NotAResult),
         };
         let plain = envelope.warnings.is_empty() && envelope.custom_payload.is_empty();
@@ -158,7 +158,7 @@ impl QueryResult {
 
     /// Says whether the answer is rows, be they none.
     pub const fn is_rows(&self) -> bool {
-        matches!(self.body, Body::Rows(_))
+        matches!(self.body, Answer::Rows(_))
     }
 
     /// Returns the number of rows of this page; zero for an answer without rows.
@@ -213,7 +213,7 @@ impl QueryResult {
     /// Returns the keyspace that the connection changed to, for an answer to USE.
     pub fn set_keyspace(&self) -> Option<&str> {
         match &self.body {
-            Body::SetKeyspace(keyspace) => Some(keyspace),
+            Answer::SetKeyspace(keyspace) => Some(keyspace),
             _ => None,
         }
     }
@@ -221,7 +221,7 @@ impl QueryResult {
     /// Returns what changed in the schema, for an answer to a statement that defines something.
     pub fn schema_change(&self) -> Option<&SchemaChange> {
         match &self.body {
-            Body::SchemaChange(change) => Some(change),
+            Answer::SchemaChange(change) => Some(change),
             _ => None,
         }
     }
@@ -246,7 +246,7 @@ impl QueryResult {
     /// Copies the result out of the memory it shares with other answers, so that keeping it keeps nothing else.
     #[must_use]
     pub fn detach(mut self) -> Self {
-        if let Body::Rows(page) = &mut self.body {
+        if let Answer::Rows(page) = &mut self.body {
             page.cells = Bytes::copy_from_slice(&page.cells);
             page.paging_state = page.paging_state.take().map(|state| state.detach());
         }
@@ -260,14 +260,14 @@ impl QueryResult {
 
     const fn page(&self) -> Option<&RowsPage> {
         match &self.body {
-            Body::Rows(page) => Some(page),
+            Answer::Rows(page) => Some(page),
             _ => None,
         }
     }
 }
 
 #[derive(Clone, Debug)]
-enum Body {
+enum Answer {
     Void,
     Rows(RowsPage),
     SetKeyspace(Box<str>),
@@ -322,7 +322,6 @@ fn columns_of(
         announced.and_then(|shape| shape.columns()),
     ) {
         (Some(own), _) => own,
-        (None, _) if metadata.new_metadata_id.is_some() => return Err(ResultError::ColumnsMissing),
         (None, Some(announced)) => announced,
         (None, None) => return Err(ResultError::NoColumns),
     };

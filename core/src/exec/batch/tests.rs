@@ -1,1 +1,188 @@
-//! TODO
+//! Batches as they reach the wire.
+
+use std::time::Duration;
+
+use super::*;
+use crate::exec::fixtures::*;
+use crate::exec::statement::Statement;
+use crate::routing::Routing;
+use crate::types::value::Value;
+
+#[test]
+fn children_keep_their_order_and_their_own_values() {
+    let insert = prepared(b"p1", &[], None);
+    let batch = Batch::unlogged()
+        .add(&insert, (7, "ada"))
+        .add("DELETE", ())
+        .add(&insert, (8, "bob"));
+    batch.check().expect("everything fits");
+    assert_eq!(batch.len(), 3);
+    batch.with_request(&settings(), Consistency::Quorum, |request| {
+        let RequestRef::Batch(batch) = request else {
+            panic!("a batch")
+        };
+        assert_eq!(
+            (batch.kind, batch.consistency, batch.timestamp),
+            (BatchKind::Unlogged, Consistency::Quorum, Some(1000))
+        );
+        let [first, text, last] = batch.statements else {
+            panic!("three children")
+        };
+        assert!(matches!(first.statement, StatementRef::Prepared(b"p1")));
+        assert_eq!(
+            first.values.bytes,
+            [0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 3, b'a', b'd', b'a']
+        );
+        assert!(matches!(text.statement, StatementRef::Text("DELETE")) && text.values.count == 0);
+        assert_eq!(
+            last.values.bytes,
+            [0, 0, 0, 4, 0, 0, 0, 8, 0, 0, 0, 3, b'b', b'o', b'b']
+        );
+        assert_eq!(last.values.count, 2);
+    });
+}
+
+#[test]
+fn large_values_travel_beside_their_child() {
+    let insert = prepared(b"p1", &[], None);
+    let long = "x".repeat(5000);
+    let batch = Batch::logged()
+        .add(&insert, (1, &*long))
+        .add(&insert, (2, "y"));
+    batch.check().expect("everything fits");
+    batch.with_request(&settings(), Consistency::One, |request| {
+        let RequestRef::Batch(batch) = request else {
+            panic!("a batch")
+        };
+        let [first, second] = batch.statements else {
+            panic!("two children")
+        };
+        let spliced: usize = first
+            .values
+            .large
+            .iter()
+            .map(|large| large.bytes.len())
+            .sum();
+        assert_eq!(first.values.bytes.len() + spliced, 8 + 4 + 5000);
+        assert!(second.values.large.is_empty());
+    });
+}
+
+#[test]
+fn the_first_error_is_kept_until_the_batch_is_sent() {
+    let insert = prepared(b"p1", &[], None);
+    let batch = Batch::logged().add(&insert, (7,)).add(&insert, (7, "ada"));
+    assert!(batch.check().is_err());
+    assert!(batch.is_empty(), "nothing half done is kept");
+
+    let mut batch = Batch::logged();
+    assert!(
+        batch.push("INSERT", (1,)).is_err(),
+        "a text with values has to be prepared"
+    );
+    assert!(
+        batch.push(&insert, (Value::Null, "x")).is_err(),
+        "a key without a value"
+    );
+    assert!(batch.push(&insert, (1, "x")).is_ok());
+    assert!(batch.check().is_ok());
+}
+
+#[test]
+fn a_batch_takes_as_many_statements_as_its_count_can_say() {
+    let mut batch = Batch::unlogged();
+    for _ in 0..65_535 {
+        batch.push("DELETE", ()).expect("room");
+    }
+    assert!(batch.push("DELETE", ()).is_err());
+    assert_eq!(batch.len(), 65_535);
+}
+
+#[test]
+fn a_batch_is_idempotent_when_it_says_so_or_all_its_children_do() {
+    let yes = || Statement::new("A").idempotent(true);
+    let no = || Statement::new("B").idempotent(false);
+    let silent = || Statement::new("C");
+    assert!(
+        Batch::logged()
+            .add(yes(), ())
+            .add(yes(), ())
+            .is_idempotent(false)
+    );
+    assert!(
+        !Batch::logged()
+            .add(yes(), ())
+            .add(no(), ())
+            .is_idempotent(true)
+    );
+    assert!(
+        !Batch::logged()
+            .add(yes(), ())
+            .add(silent(), ())
+            .is_idempotent(false)
+    );
+    assert!(
+        Batch::logged()
+            .add(yes(), ())
+            .add(silent(), ())
+            .is_idempotent(true)
+    );
+    assert!(
+        Batch::logged()
+            .add(no(), ())
+            .idempotent(true)
+            .is_idempotent(false)
+    );
+    assert!(!Batch::counter().add(yes(), ()).is_idempotent(true));
+    assert!(
+        Batch::counter()
+            .add(yes(), ())
+            .idempotent(true)
+            .is_idempotent(false)
+    );
+    assert!(
+        !Batch::logged()
+            .add(yes(), ())
+            .idempotent(false)
+            .is_idempotent(true)
+    );
+}
+
+#[test]
+fn an_explicit_timestamp_wins_over_the_generator() {
+    let profile = crate::config::profile::ExecutionProfile::default();
+    let settle = |batch: &Batch| {
+        batch
+            .options()
+            .settle(instant(), &profile, || 1000)
+            .timestamp
+    };
+    assert_eq!(settle(&Batch::logged()), Some(1000));
+    assert_eq!(
+        settle(&Batch::logged().timestamp(5).timeout(Duration::from_secs(1))),
+        Some(5)
+    );
+}
+
+#[test]
+fn the_execution_learns_the_prepared_children() {
+    let batch = Batch::logged()
+        .add("A", ())
+        .add(prepared(b"1", &[], None), (1, "x"));
+    let StatementKind::Batch(children) = batch.statement_kind() else {
+        panic!("a batch")
+    };
+    assert_eq!(
+        children
+            .iter()
+            .map(|child| child.id().clone())
+            .collect::<Vec<_>>(),
+        [bytes(b"1")]
+    );
+    assert_eq!(
+        batch.route(&Routing::<u32>::default()),
+        None,
+        "the table is not known"
+    );
+    assert!(!batch.is_conditional());
+}
