@@ -49,14 +49,9 @@ impl<H> Fibre<H> {
         deadline: Option<Instant>,
         limited: bool,
     ) {
-        if let Some(past) = &mut self.past {
-            if self
-                .target
-                .as_ref()
-                .is_none_or(|old| old.host != target.host)
-            {
-                past.prepared.clear();
-            }
+        let moves = self.place().is_none_or(|old| old.host != target.host);
+        if let Some(past) = self.past.as_mut().filter(|_| moves) {
+            past.prepared.clear();
         }
         self.attempt = attempt;
         self.target = Some(target);

@@ -286,10 +286,10 @@ impl<H: Clone> Execution<H> {
         level: Consistency,
         cluster: Cluster<'_, H>,
     ) {
-        if let Some(fibre) = self.fibre_mut(at) {
-            if !fibre.consistency.is_serial() || level.is_serial() {
-                fibre.consistency = level;
-            }
+        let may_change =
+            |fibre: &&mut Fibre<H>| !fibre.consistency.is_serial() || level.is_serial();
+        if let Some(fibre) = self.fibre_mut(at).filter(may_change) {
+            fibre.consistency = level;
         }
         self.repeat(at, next, None, cluster);
     }

@@ -14,7 +14,7 @@ use crate::exec::targets::Planned;
 use crate::routing::Token;
 use crate::types::encode::EncodedValues;
 use crate::wire::consistency::{Consistency, SerialConsistency};
-use crate::wire::request::{ParamsRef, RequestRef, ValuesRef};
+use crate::wire::request::{ParamsRef, RequestOptionsRef, RequestRef, ValuesRef};
 use crate::wire::supported::ProtocolFeatures;
 
 /// Holds a statement as text with the options of its requests.
@@ -142,8 +142,11 @@ pub struct StatementOptions {
     /// The only place the request may be sent to.
     pub target: Option<Planned>,
     /// Named bytes for the server's extensions, sent with the request.
-    pub custom_payload: Option<Arc<[(String, Option<Bytes>)]>>,
+    pub custom_payload: Option<Arc<[PayloadEntry]>>,
 }
+
+/// One entry of a custom payload: a name, and bytes or null.
+pub type PayloadEntry = (String, Option<Bytes>);
 
 impl StatementOptions {
     /// Settles every option for one request: the option if set, else the profile's default.
@@ -236,6 +239,14 @@ impl RequestSettings {
             paging_state: paging_state.map(PagingState::as_bytes),
             timestamp: self.timestamp,
             ..ParamsRef::default()
+        }
+    }
+
+    /// Makes what comes with a request, whatever it is.
+    pub fn request_options<'a>(&self, options: &'a StatementOptions) -> RequestOptionsRef<'a> {
+        RequestOptionsRef {
+            tracing: self.tracing,
+            custom_payload: options.custom_payload.as_deref(),
         }
     }
 
@@ -377,6 +388,23 @@ macro_rules! option_methods {
             #[must_use]
             pub fn tracing(mut self, tracing: bool) -> Self {
                 self.options.tracing = tracing;
+                self
+            }
+
+            /// Sends named bytes for the server's extensions with the request.
+            #[must_use]
+            pub fn custom_payload(
+                mut self,
+                payload: impl Into<std::sync::Arc<[crate::exec::statement::PayloadEntry]>>,
+            ) -> Self {
+                self.options.custom_payload = Some(payload.into());
+                self
+            }
+
+            /// Sends the request to this place and nowhere else.
+            #[must_use]
+            pub fn target(mut self, target: crate::exec::targets::Planned) -> Self {
+                self.options.target = Some(target);
                 self
             }
 
