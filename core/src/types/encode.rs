@@ -398,6 +398,47 @@ impl ContentWriter<'_> {
         }
     }
 
+    /// Writes a part with its own length in front: an element, a key, a component, a field.
+    ///
+    /// # Errors
+    /// As [`ToValue::to_value`].
+    #[inline]
+    pub fn write<T: ToValue + ?Sized>(
+        &mut self,
+        ty: &ColumnType,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        let start = self.out.len();
+        value.to_value(ty, self.part())?;
+        something_since(self.out, start)
+    }
+
+    /// Writes an element of a vector of this element type.
+    ///
+    /// # Errors
+    /// As [`ToValue::to_value`].
+    #[inline]
+    pub fn write_element<T: ToValue + ?Sized>(
+        &mut self,
+        element: &ColumnType,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        let start = self.out.len();
+        let out = self.vector_element(element);
+        let may_be_nothing = matches!(out.place, Place::Fixed(0));
+        value.to_value(element, out)?;
+        if may_be_nothing {
+            Ok(())
+        } else {
+            something_since(self.out, start)
+        }
+    }
+
+    /// Returns how many bytes were written so far, those around this value included.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
     /// Starts a part with its own length in front: an element, a key, a component, a field.
     #[inline]
     pub fn part(&mut self) -> ValueWriter<'_> {

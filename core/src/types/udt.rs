@@ -4,7 +4,9 @@ use std::iter::Enumerate;
 use std::slice;
 use std::sync::Arc;
 
-use crate::error::value::{DecodeError, EncodeError, PathStep, TypeError, TypeErrorKind};
+use crate::error::value::{
+    DecodeError, EncodeError, EncodeErrorKind, PathStep, TypeError, TypeErrorKind,
+};
 use crate::types::column_type::{ColumnType, UdtType};
 use crate::types::decode::{Cell, FromValue, Parts, not_null};
 use crate::types::encode::{ToValue, ValueWriter};
@@ -193,7 +195,11 @@ pub fn write_udt<T: ?Sized>(
     let udt = udt_of::<T>(ty)?;
     out.content(|content| {
         for (place, (name, ty)) in udt.fields.iter().enumerate() {
+            let start = content.len();
             write(place, name, ty, content.part())?;
+            if content.len() == start {
+                return Err(EncodeError::of::<T>(ty, EncodeErrorKind::NothingWritten));
+            }
         }
         Ok(())
     })

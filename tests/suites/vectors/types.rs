@@ -138,7 +138,8 @@ fn shown(ty: &ColumnType) -> String {
 fn quoted(name: &str) -> String {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|first| first.is_ascii_lowercase());
-    if first && chars.all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_') {
+    if first && chars.all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_')
+    {
         name.to_owned()
     } else {
         format!("\"{}\"", name.replace('"', "\"\""))

@@ -3,9 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use messina_core::types::{
-    ColumnType, Date, Decimal, Duration, Time, Timestamp, Value, Varint,
-};
+use messina_core::types::{ColumnType, Date, Decimal, Duration, Time, Timestamp, Value, Varint};
 use serde_json::Value as Json;
 
 use crate::files::{self, VectorFile};
@@ -154,7 +152,11 @@ pub(crate) fn value(ty: &ColumnType, json: &Json) -> Value {
 /// Compares values, taking every NaN for the same.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     let all = |left: &[Value], right: &[Value]| {
-        left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        left.len() == right.len()
+            && left
+                .iter()
+                .zip(right)
+                .all(|(left, right)| same(left, right))
     };
     match (left, right) {
         (Value::Float(left), Value::Float(right)) => {
@@ -186,7 +188,10 @@ pub(crate) fn same(left: &Value, right: &Value) -> bool {
 }
 
 fn values(element: &ColumnType, json: &Json) -> Vec<Value> {
-    items(json).iter().map(|json| value(element, json)).collect()
+    items(json)
+        .iter()
+        .map(|json| value(element, json))
+        .collect()
 }
 
 fn items(json: &Json) -> &[Json] {

@@ -100,14 +100,14 @@ fn write_slice<C: ?Sized, T: ToValue>(
             out.content(|content| {
                 values
                     .iter()
-                    .try_for_each(|value| value.to_value(element, content.vector_element(element)))
+                    .try_for_each(|value| content.write_element(element, value))
             })
         }
         ColumnType::List(element) | ColumnType::Set(element) => out.content(|content| {
             content.count(values.len())?;
             values
                 .iter()
-                .try_for_each(|value| value.to_value(element, content.part()))
+                .try_for_each(|value| content.write(element, value))
         }),
         _ => Err(TypeError::mismatch::<C>(ty).into()),
     }
@@ -200,7 +200,7 @@ macro_rules! set_and_map {
                 let element = check_set::<Self>(ty, |element| T::check(element))?;
                 out.content(|content| {
                     content.count(self.len())?;
-                    self.iter().try_for_each(|value| value.to_value(element, content.part()))
+                    self.iter().try_for_each(|value| content.write(element, value))
                 })
             }
         }
@@ -228,8 +228,8 @@ macro_rules! set_and_map {
                 out.content(|content| {
                     content.count(self.len())?;
                     self.iter().try_for_each(|(key, value)| {
-                        key.to_value(&types.0, content.part())?;
-                        value.to_value(&types.1, content.part())
+                        content.write(&types.0, key)?;
+                        content.write(&types.1, value)
                     })
                 })
             }

@@ -59,7 +59,7 @@ macro_rules! tuple {
             fn to_value(&self, ty: &ColumnType, out: ValueWriter<'_>) -> Result<(), EncodeError> {
                 let [$($component),+] = components::<Self, $count>(ty)?;
                 out.content(|content| {
-                    $(self.$index.to_value($component, content.part())?;)+
+                    $(content.write($component, &self.$index)?;)+
                     Ok(())
                 })
             }

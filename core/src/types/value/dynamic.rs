@@ -467,3 +467,6 @@ impl<T: Into<Self>> From<Option<T>> for Value {
         value.map_or(Self::Null, Into::into)
     }
 }
+
+#[cfg(test)]
+mod tests;
