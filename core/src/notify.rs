@@ -3,12 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::conn::Address;
 use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::protocol::ProtocolError;
+use crate::error::session::{NodeCause, NodeFailure};
 use crate::wire::{EventKind, SchemaChange};
 
 /// Tells an application what changed in the cluster, in order.
@@ -122,5 +124,40 @@ pub enum Note {
         table: &'static str,
         /// Is what is wrong with the row.
         why: &'static str,
+    },
+    /// The name of a contact point could not be resolved.
+    NameUnresolved {
+        /// Is the name.
+        name: Arc<str>,
+        /// Is why.
+        cause: NodeCause,
+    },
+    /// A read of the system tables failed; what was known before stays.
+    ReadFailed {
+        /// Is the server.
+        address: Address,
+        /// Is why.
+        cause: NodeCause,
+        /// Is how long it takes until the next try.
+        retry_in: Duration,
+    },
+    /// Every candidate for the control connection was tried and failed.
+    NoControlConnection {
+        /// Lists the failures.
+        failures: Vec<NodeFailure>,
+        /// Is how long it takes until all are tried again.
+        retry_in: Duration,
+    },
+    /// No host is in the configured local datacenter.
+    LocalDatacenterMissing {
+        /// Is its name.
+        name: Arc<str>,
+        /// Lists the datacenters there are.
+        known: Vec<Arc<str>>,
+    },
+    /// The cluster has more hosts than a session can hold.
+    HostsRefused {
+        /// Counts those that were left out.
+        count: usize,
     },
 }

@@ -1,25 +1,45 @@
 //! Owns what a session knows of its cluster: the control connection, the members, the schema as far as routing
 //! needs it, which connections to open and close. It publishes snapshots; it is not on the path of any request.
 
-pub mod agreement;
-pub mod events;
-pub mod fetch;
-pub mod session;
-pub mod topology;
+mod agreement;
+mod events;
+mod fetch;
+mod keyspace;
+mod pools;
+mod publish;
+mod refresh;
+mod schema;
+mod session;
+mod timers;
+mod topology;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use self::agreement::Agreement;
+use self::keyspace::KeyspaceChanges;
+use self::pools::{Pacing, Pool};
+use self::publish::{Changed, Start};
+use self::refresh::{Read, SchemaRefresh, TopologyRefresh};
+use self::schema::Schema;
+use self::session::{Candidate, Round, Stage};
+use self::timers::{Timer, Timers};
+use self::topology::Members;
+use crate::collections::{Slab, SlabKey};
 use crate::config::session::SessionConfig;
-use crate::conn::{CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan};
-use crate::error::connect::{AttemptError, ConnectError, ConnectionError};
-use crate::error::session::SessionError;
+use crate::conn::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
+use crate::error::connect::{
+    AttemptError, ConnectCause, ConnectError, ConnectPhase, ConnectionError,
+};
+use crate::error::session::{NodeCause, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
-use crate::routing::Routing;
-use crate::seed::Seed;
-use crate::wire::{Request, ResponseFrame, SchemaChange, ServerEvent};
+use crate::policy::load_balancing::LoadBalancingPolicy;
+use crate::routing::{HostIdx, Partitioner, Routing};
+use crate::seed::{Random, Seed};
+use crate::wire::{EventKind, ProtocolVersion, Request, ResponseFrame, SchemaChange, ServerEvent};
 
 /// Names one attempt to connect, and the connection it becomes, until its end was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +48,22 @@ pub struct ConnId {
     pub index: u32,
     /// How often the place was used before.
     pub generation: u32,
+}
+
+impl ConnId {
+    const fn key(self) -> SlabKey {
+        SlabKey {
+            index: self.index,
+            generation: self.generation,
+        }
+    }
+
+    const fn of(key: SlabKey) -> Self {
+        Self {
+            index: key.index,
+            generation: key.generation,
+        }
+    }
 }
 
 /// Names one of the control plane's own requests.
@@ -133,7 +169,7 @@ pub enum AgreementOutcome {
     /// The deadline passed and the hosts' schemas could not be read.
     Unknown {
         /// What last went wrong, where something did.
-        cause: Option<crate::error::session::NodeCause>,
+        cause: Option<NodeCause>,
     },
 }
 
@@ -143,105 +179,284 @@ pub enum AgreementOutcome {
 /// until there is none, then arm one timer for [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct ControlPlane<H> {
+    config: Arc<SessionConfig>,
+    policy: Arc<dyn LoadBalancingPolicy>,
+    random: Random,
+    now: Instant,
+    last_id: u64,
+    timers: Timers,
+    outputs: VecDeque<ControlOutput<H>>,
+    /// What the application is told after the snapshot that shows it.
+    news: VecDeque<ControlOutput<H>>,
+    conns: Slab<Conn<H>>,
+    queries: BTreeMap<QueryId, Pending>,
+    version: ProtocolVersion,
+    keyspace: Option<Arc<str>>,
+    /// The datacenter that counts as local, as configured or as inferred.
+    local_datacenter: Option<Arc<str>>,
+
+    stage: Stage,
+    round: Round,
+    /// Rounds over all candidates that failed in a row.
+    failed_rounds: u32,
+    topology: TopologyRefresh,
+    schema_reads: SchemaRefresh,
+    /// Whether events may have been missed and not everything was read again since.
+    gap: bool,
+    /// Whether the members were read once.
+    surveyed: bool,
+    partitioner: Partitioner,
+    members: Members,
+    schema: Schema,
+    pools: Vec<Pool<H>>,
+    pacing: Pacing,
+    agreement: Agreement,
+    keyspaces: KeyspaceChanges,
+
+    start: Start,
+    changed: Changed,
     routing: Arc<Routing<H>>,
+}
+
+/// A connection from the wish to open it until its end was reported.
+#[derive(Clone, Debug)]
+struct Conn<H> {
+    usage: Use,
+    address: Address,
+    phase: Phase<H>,
+    /// The keyspace it is in, or will be in once it is open.
+    keyspace: Option<Arc<str>>,
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Use {
+    Control(Candidate),
+    Pool(HostIdx),
+    /// Its end is waited for.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+enum Phase<H> {
+    Opening,
+    Open {
+        info: Box<ConnectionInfo>,
+        handle: H,
+        since: Instant,
+    },
+    Leaving,
+}
+
+/// A request of our own that was not answered yet.
+#[derive(Clone, Debug)]
+struct Pending {
+    conn: ConnId,
+    purpose: Purpose,
+}
+
+#[derive(Clone, Debug)]
+enum Purpose {
+    Read(Read),
+    Keyspace {
+        keyspace: Arc<str>,
+        command: Option<CommandId>,
+    },
+    /// A sign of life of a host that is said to be down.
+    Probe(HostIdx),
 }
 
 impl<H: Clone> ControlPlane<H> {
     /// Starts to look for the cluster.
     #[must_use]
-    pub fn new(_now: Instant, _config: Arc<SessionConfig>, _seed: Seed) -> Self {
-        Self {
+    pub fn new(now: Instant, config: Arc<SessionConfig>, seed: Seed) -> Self {
+        let mut plane = Self {
+            policy: Arc::clone(&config.profile.load_balancing),
+            random: seed.random(),
+            now,
+            last_id: 0,
+            timers: Timers::default(),
+            outputs: VecDeque::new(),
+            news: VecDeque::new(),
+            conns: Slab::new(),
+            queries: BTreeMap::new(),
+            version: ProtocolVersion::default(),
+            keyspace: config.keyspace.clone(),
+            local_datacenter: config.local_datacenter.clone(),
+            stage: Stage::Seeking,
+            round: Round::default(),
+            failed_rounds: 0,
+            topology: TopologyRefresh::default(),
+            schema_reads: SchemaRefresh::default(),
+            gap: false,
+            surveyed: false,
+            partitioner: Partitioner::Murmur3,
+            members: Members::default(),
+            schema: Schema::default(),
+            pools: Vec::new(),
+            pacing: Pacing::default(),
+            agreement: Agreement::default(),
+            keyspaces: KeyspaceChanges::default(),
+            start: Start::Starting,
+            changed: Changed::default(),
             routing: Arc::default(),
+            config,
+        };
+        match plane.config.check() {
+            Ok(()) => {
+                plane
+                    .timers
+                    .set(Timer::Readiness, now + plane.config.readiness_timeout);
+                plane.round_begin();
+            }
+            Err(error) => plane.fatal(SessionErrorKind::Config(error), Vec::new()),
         }
+        plane.settle();
+        plane
     }
 
     /// Takes note of the addresses of a name, or of why there are none.
     pub fn handle_resolved(
         &mut self,
-        _now: Instant,
-        _id: ResolveId,
-        _found: Result<Vec<SocketAddr>, io::ErrorKind>,
+        now: Instant,
+        id: ResolveId,
+        found: Result<Vec<SocketAddr>, io::ErrorKind>,
     ) {
-        todo!()
+        self.turn(now, |plane| {
+            plane.resolved(id, found.map_err(NodeCause::Resolve))
+        });
     }
 
     /// Takes note that a connection became usable.
     pub fn handle_connected(
         &mut self,
-        _now: Instant,
-        _conn: ConnId,
-        _info: ConnectionInfo,
-        _handle: H,
+        now: Instant,
+        conn: ConnId,
+        info: ConnectionInfo,
+        handle: H,
     ) {
-        todo!()
+        self.turn(now, |plane| plane.connected(conn, info, handle));
     }
 
     /// Takes note that an attempt failed.
-    pub fn handle_connect_failed(&mut self, _now: Instant, _conn: ConnId, _error: ConnectError) {
-        todo!()
+    pub fn handle_connect_failed(&mut self, now: Instant, conn: ConnId, error: ConnectError) {
+        self.turn(now, |plane| {
+            let usage = plane
+                .conns
+                .get(conn.key())
+                .map(|record| record.usage.clone());
+            plane.timers.cancel(Timer::Opening(conn));
+            plane.conns.remove(conn.key());
+            match usage {
+                Some(Use::Control(candidate)) => {
+                    plane.control_connect_failed(conn, candidate, error)
+                }
+                Some(Use::Pool(host)) => plane.pool_connect_failed(host, conn, error),
+                Some(Use::Nothing) | None => (),
+            }
+        });
     }
 
     /// Takes note that a usable connection ended.
-    pub fn handle_closed(&mut self, _now: Instant, _conn: ConnId, _error: ConnectionError) {
-        todo!()
+    pub fn handle_closed(&mut self, now: Instant, conn: ConnId, error: ConnectionError) {
+        self.turn(now, |plane| plane.closed(conn, error));
     }
 
     /// Takes the reply to a request of [`ControlOutput::Submit`].
     pub fn handle_reply(
         &mut self,
-        _now: Instant,
-        _conn: ConnId,
-        _query: QueryId,
-        _reply: Result<ResponseFrame, AttemptError>,
+        now: Instant,
+        conn: ConnId,
+        query: QueryId,
+        reply: Result<ResponseFrame, AttemptError>,
     ) {
-        todo!()
+        self.turn(now, |plane| {
+            if plane
+                .queries
+                .get(&query)
+                .is_none_or(|pending| pending.conn != conn)
+            {
+                return;
+            }
+            match plane.queries.remove(&query).map(|pending| pending.purpose) {
+                Some(Purpose::Read(read)) => plane.read_reply(conn, read, reply),
+                Some(Purpose::Keyspace { keyspace, command }) => {
+                    plane.keyspace_reply(conn, &keyspace, command, reply)
+                }
+                Some(Purpose::Probe(host)) => plane.probed(host, conn, reply.is_ok()),
+                None => (),
+            }
+        });
     }
 
     /// Takes an event that a server sent on the control connection; costs no memory.
-    pub fn handle_event(&mut self, _now: Instant, _conn: ConnId, _event: ServerEvent) {
-        todo!()
+    pub fn handle_event(&mut self, now: Instant, conn: ConnId, event: ServerEvent) {
+        self.turn(now, |plane| plane.event(conn, event));
     }
 
     /// Acts on deadlines that are due.
-    pub fn handle_timeout(&mut self, _now: Instant) {
-        todo!()
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.turn(now, |_| ());
     }
 
     /// Reads members and schema again, soon.
-    pub fn refresh(&mut self, _now: Instant) {
-        todo!()
+    pub fn refresh(&mut self, now: Instant) {
+        self.turn(now, |plane| {
+            plane.topology_dirty(Duration::ZERO);
+            plane.schema_dirty_all();
+        });
     }
 
     /// Takes note of a schema change that a request of the application brought about; it is read again soon.
-    pub fn schema_changed(&mut self, _now: Instant, _change: &SchemaChange) {
-        todo!()
+    pub fn schema_changed(&mut self, now: Instant, change: &SchemaChange) {
+        self.turn(now, |plane| {
+            let delay = plane.random_part(plane.config.refresh.schema_delay_max);
+            plane.schema_change(change, delay);
+        });
     }
 
     /// Waits until all live hosts have the same schema and what changed was read again.
-    pub fn await_agreement(&mut self, _now: Instant, _id: CommandId, _deadline: Instant) {
-        todo!()
+    pub fn await_agreement(&mut self, now: Instant, id: CommandId, deadline: Instant) {
+        self.turn(now, |plane| match plane.start {
+            Start::Over => {
+                let outcome = AgreementOutcome::Unknown { cause: None };
+                plane.output(ControlOutput::Agreement { id, outcome });
+            }
+            _ => plane.agreement_wait(id, deadline),
+        });
     }
 
     /// Enters a keyspace on every connection, those to come included.
+    ///
+    /// Changes are carried out one after the other. One that no host accepts leaves everything as it was.
     pub fn use_keyspace(
         &mut self,
-        _now: Instant,
-        _id: CommandId,
-        _keyspace: Arc<str>,
-        _deadline: Instant,
+        now: Instant,
+        id: CommandId,
+        keyspace: Arc<str>,
+        deadline: Instant,
     ) {
-        todo!()
+        self.turn(now, |plane| match plane.start {
+            Start::Over => {
+                let error = SessionError::new(SessionErrorKind::Closed, Vec::new());
+                plane.output(ControlOutput::KeyspaceUsed {
+                    id,
+                    result: Err(error),
+                });
+            }
+            _ => plane.keyspace_change(id, keyspace, deadline),
+        });
     }
 
-    /// Closes every connection and opens none any more.
-    pub fn close(&mut self, _now: Instant) {
-        todo!()
+    /// Closes every connection and opens none any more; more calls change nothing.
+    pub fn close(&mut self, now: Instant) {
+        self.turn(now, |plane| plane.shut_down(CloseReason::SessionClosed));
     }
 
     /// Says whether it was closed and the end of every connection was reported.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        false
+        self.start == Start::Over && self.conns.is_empty()
     }
 
     /// The current picture of the cluster.
@@ -252,12 +467,209 @@ impl<H: Clone> ControlPlane<H> {
 
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<ControlOutput<H>> {
-        None
+        self.outputs.pop_front()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.timers.next()
+    }
+
+    /// Takes one input, then whatever is due, then brings the outputs in line.
+    fn turn(&mut self, now: Instant, input: impl FnOnce(&mut Self)) {
+        self.now = self.now.max(now);
+        input(self);
+        while let Some(timer) = self.timers.pop_due(self.now) {
+            self.due(timer);
+        }
+        self.settle();
+    }
+
+    fn due(&mut self, timer: Timer) {
+        match timer {
+            Timer::Opening(conn) => self.opening_timed_out(conn),
+            Timer::Resolving(id) => {
+                self.resolved(id, Err(NodeCause::Resolve(io::ErrorKind::TimedOut)))
+            }
+            Timer::Stagger => self.stagger(),
+            Timer::Round => self.round_begin(),
+            Timer::Host(host) => self.pool_timer(host),
+            Timer::Topology => self.topology_begin(),
+            Timer::Schema => self.schema_begin(),
+            Timer::Agreement => self.agreement_look(),
+            Timer::AgreementEnd(id) => self.agreement_end(id),
+            Timer::KeyspaceEnd(id) => self.keyspace_end(id),
+            Timer::Readiness => self.readiness_missed(),
+        }
+    }
+
+    /// Asks the owner for a connection; `None` when there are too many.
+    fn connect(&mut self, role: Role, address: SocketAddr, usage: Use) -> Option<ConnId> {
+        let keyspace = self.keyspace.clone().filter(|_| role == Role::Data);
+        let record = Conn {
+            usage,
+            address: address.into(),
+            phase: Phase::Opening,
+            keyspace: keyspace.clone(),
+        };
+        let conn = ConnId::of(self.conns.try_insert(record)?);
+        let mut spec = ConnectSpec::new(address);
+        spec.socket = self.config.connection.socket;
+        let mut plan = ConnectionPlan::new(address, Arc::clone(&self.config), self.random.seed());
+        plan.role = role;
+        plan.version = self.version;
+        plan.keyspace = keyspace;
+        if role == Role::Control {
+            plan.events = vec![
+                EventKind::TopologyChange,
+                EventKind::StatusChange,
+                EventKind::SchemaChange,
+            ];
+            plan.datacenter = self
+                .local_datacenter
+                .clone()
+                .filter(|_| self.config.local_datacenter.is_none());
+        }
+        let timings = &self.config.connection;
+        let limit = timings
+            .connect_timeout
+            .saturating_add(timings.handshake_timeout);
+        if let Some(at) = self.now.checked_add(limit) {
+            self.timers.set(Timer::Opening(conn), at);
+        }
+        self.output(ControlOutput::Connect {
+            conn,
+            spec,
+            plan: Box::new(plan),
+        });
+        Some(conn)
+    }
+
+    fn connected(&mut self, conn: ConnId, info: ConnectionInfo, handle: H) {
+        self.timers.cancel(Timer::Opening(conn));
+        let since = self.now;
+        let Some(record) = self.conns.get_mut(conn.key()) else {
+            return;
+        };
+        if record.usage == Use::Nothing {
+            // It was told to leave while it became usable; its end is still to be reported.
+            record.phase = Phase::Leaving;
+            return;
+        }
+        record.phase = Phase::Open {
+            info: Box::new(info.clone()),
+            handle,
+            since,
+        };
+        match record.usage.clone() {
+            Use::Control(candidate) => self.control_connected(conn, candidate, info),
+            Use::Pool(host) => self.pool_connected(host, conn, &info),
+            Use::Nothing => (),
+        }
+    }
+
+    fn opening_timed_out(&mut self, conn: ConnId) {
+        let Some(record) = self.conns.get(conn.key()) else {
+            return;
+        };
+        let (usage, address) = (record.usage.clone(), record.address.clone());
+        self.disconnect(conn, CloseReason::TimedOut);
+        let error = ConnectError {
+            address,
+            phase: ConnectPhase::Tcp,
+            cause: ConnectCause::Timeout,
+        };
+        match usage {
+            Use::Control(candidate) => self.control_connect_failed(conn, candidate, error),
+            Use::Pool(host) => self.pool_connect_failed(host, conn, error),
+            Use::Nothing => (),
+        }
+    }
+
+    fn closed(&mut self, conn: ConnId, error: ConnectionError) {
+        let Some(record) = self.conns.remove(conn.key()) else {
+            return;
+        };
+        self.timers.cancel(Timer::Opening(conn));
+        let lost: Vec<QueryId> = self
+            .queries
+            .iter()
+            .filter(|(_, pending)| pending.conn == conn)
+            .map(|(id, _)| *id)
+            .collect();
+        let lost: Vec<Purpose> = lost
+            .iter()
+            .filter_map(|id| self.queries.remove(id))
+            .map(|pending| pending.purpose)
+            .collect();
+        let since = match record.phase {
+            Phase::Open { since, .. } => since,
+            Phase::Opening | Phase::Leaving => self.now,
+        };
+        let cause = NodeCause::Connection(error.clone());
+        match record.usage {
+            Use::Control(_) => {
+                self.note_lost(record.address, error);
+                if self.link().is_some_and(|link| link.conn == conn) {
+                    self.link_lost(cause);
+                }
+            }
+            Use::Pool(host) => {
+                self.note_lost(record.address, error);
+                self.pool_lost(host, conn, since, cause.clone());
+                for purpose in lost {
+                    if let Purpose::Keyspace { command, .. } = purpose {
+                        self.keyspace_lost(host, conn, command, cause.clone());
+                    }
+                }
+            }
+            Use::Nothing => (),
+        }
+    }
+
+    /// Asks the owner to end a connection that is of no use any more.
+    fn disconnect(&mut self, conn: ConnId, reason: CloseReason) {
+        self.timers.cancel(Timer::Opening(conn));
+        let Some(record) = self.conns.get_mut(conn.key()) else {
+            return;
+        };
+        if std::mem::replace(&mut record.usage, Use::Nothing) == Use::Nothing {
+            return;
+        }
+        if matches!(record.phase, Phase::Open { .. }) {
+            record.phase = Phase::Leaving;
+        }
+        self.output(ControlOutput::Disconnect { conn, reason });
+    }
+
+    fn submit(
+        &mut self,
+        conn: ConnId,
+        purpose: Purpose,
+        request: Request,
+        deadline: Option<Instant>,
+    ) {
+        let query = QueryId(self.next_id());
+        self.queries.insert(query, Pending { conn, purpose });
+        self.output(ControlOutput::Submit {
+            conn,
+            query,
+            request,
+            deadline,
+        });
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Draws the random number that places a delay's jitter.
+    fn draw(&mut self) -> u32 {
+        u32::try_from(self.random.below(1 << 32)).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,6 @@
 /// How many connections a session opens to each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Whether hosts outside of the local datacenter get a pool; off, they are known but never dialled.
-    pub remote_datacenters: bool,
     /// How many opening connections the session has at most at the same time, over all hosts.
     pub opening_max: usize,
 }
@@ -13,7 +11,6 @@ pub struct PoolConfig {
 impl Default for PoolConfig {
     fn default() -> Self {
         Self {
-            remote_datacenters: true,
             opening_max: OPENING_MAX,
         }
     }

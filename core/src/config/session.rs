@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::connection::ConnectionConfig;
 use super::limits::Limits;
 use super::pool::PoolConfig;
+use super::profile::ExecutionProfile;
 use crate::error::session::{ConfigError, ContactPointProblem};
 use crate::policy::address::AddressTranslator;
 use crate::policy::auth::Credentials;
@@ -46,6 +47,8 @@ pub struct SessionConfig {
     pub pool: PoolConfig,
     /// The delays between attempts to connect to a host.
     pub reconnect: ReconnectPolicy,
+    /// The defaults of requests.
+    pub profile: ExecutionProfile,
     /// Which hosts may be connected to; unset, all.
     pub host_filter: Option<Arc<dyn HostFilter>>,
     /// How the hosts' own addresses are turned into those to dial; unset, they are dialled as they are.
@@ -127,6 +130,7 @@ impl Default for SessionConfig {
             limits: Limits::default(),
             pool: PoolConfig::default(),
             reconnect: ReconnectPolicy::default(),
+            profile: ExecutionProfile::default(),
             host_filter: None,
             address_translator: None,
             metadata_timeout: Some(METADATA_TIMEOUT),

@@ -34,6 +34,14 @@ pub enum ConfigError {
         /// The name as given.
         name: String,
     },
+    /// No host is in the datacenter that is to be preferred.
+    #[error("no host is in datacenter {name:?}; there are {known:?}")]
+    LocalDatacenter {
+        /// The name as given.
+        name: Arc<str>,
+        /// The names that hosts are in.
+        known: Vec<Arc<str>>,
+    },
     /// A setting that must not be zero is.
     #[error("{setting} must not be zero")]
     Zero {
@@ -95,9 +103,12 @@ pub enum SessionErrorKind {
     /// The runtime did not let the session start.
     #[error("the runtime cannot be used: {0}")]
     Runtime(io::ErrorKind),
-    /// Schema agreement or a keyspace change did not come about.
-    #[error("the cluster did not carry out the command")]
-    Command,
+    /// No host entered the keyspace.
+    #[error("keyspace {name:?} cannot be used")]
+    Keyspace {
+        /// The name of the keyspace.
+        name: Arc<str>,
+    },
 }
 
 impl SessionError {
@@ -254,6 +265,15 @@ pub enum NodeCause {
         /// The table.
         table: &'static str,
     },
+    /// Another node answered at its address.
+    #[error("another node answers there: {told}")]
+    WrongHost {
+        /// The identity of that node.
+        told: Uuid,
+    },
+    /// It was asked and did not answer so far.
+    #[error("no answer so far")]
+    Unanswered,
     /// Not tried so far.
     #[error("not tried yet")]
     NotTried,

@@ -18,6 +18,11 @@ pub trait LoadBalancingPolicy: fmt::Debug + Send + Sync {
     /// Called only when the first target did not serve.
     fn rest(&self, request: &PlanRequest, cluster: &dyn ClusterView, targets: &mut Targets);
 
+    /// Says whether hosts outside of the local datacenter may be chosen; where not, they get no connections.
+    fn reaches_remote_datacenters(&self) -> bool {
+        true
+    }
+
     /// What is reported of the policy to the server.
     fn description(&self) -> PolicyDescription<'_> {
         PolicyDescription::Custom { name: "custom" }
@@ -196,6 +201,10 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
             let group = turned.filter(|idx| eligible(hosts, *idx, *local));
             group.for_each(|idx| targets.push(planned(idx, request, cluster)));
         }
+    }
+
+    fn reaches_remote_datacenters(&self) -> bool {
+        self.datacenter_failover
     }
 
     fn description(&self) -> PolicyDescription<'_> {

@@ -10,6 +10,7 @@ use super::replicas::PlacementIdx;
 use super::ring::Ring;
 use super::shard::{Shard, Sharder};
 use super::token::{Partitioner, Token};
+use crate::error::session::NodeFailure;
 
 /// The index of a host, stable for the life of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +43,7 @@ pub enum HostState {
 }
 
 /// One member of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Host {
     /// The identity that stays when the address changes.
@@ -61,6 +62,8 @@ pub struct Host {
     pub allowed: bool,
     /// The version of the server, as its tables name it.
     pub release_version: Option<Arc<str>>,
+    /// Why the last attempt to connect failed or the last connection ended, while none is open.
+    pub failure: Option<Arc<NodeFailure>>,
 }
 
 impl Host {
@@ -76,6 +79,7 @@ impl Host {
             local: true,
             allowed: true,
             release_version: None,
+            failure: None,
         }
     }
 

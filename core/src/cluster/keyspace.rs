@@ -1,0 +1,337 @@
+//! Owns changes of the session's keyspace: every connection enters it, one change after the other.
+//! Connections that are opened later enter it in their handshake.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::pools::PoolState;
+use super::timers::Timer;
+use super::{CommandId, ConnId, ControlOutput, ControlPlane, Phase, Purpose, Use};
+use crate::config::session::check_keyspace;
+use crate::conn::CloseReason;
+use crate::error::connect::{AttemptError, AttemptErrorKind};
+use crate::error::session::{NodeCause, NodeFailure, NodeName, SessionError, SessionErrorKind};
+use crate::routing::HostIdx;
+use crate::wire::{Params, Request, Response, ResponseFrame, ResultBody};
+
+/// Changes of the keyspace, the one under way first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyspaceChanges {
+    current: Option<Change>,
+    next: VecDeque<(CommandId, Arc<str>, Instant)>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    id: CommandId,
+    keyspace: Arc<str>,
+    /// What to go back to when nobody can enter the new one.
+    before: Option<Arc<str>>,
+    waiting: BTreeSet<ConnId>,
+    entered: usize,
+    refused: Vec<ConnId>,
+    failures: Vec<NodeFailure>,
+}
+
+/// A node's answer to `USE`.
+enum Answer {
+    Entered,
+    Refused(NodeCause),
+    Lost(NodeCause),
+}
+
+impl<H: Clone> ControlPlane<H> {
+    pub(super) fn keyspace_change(&mut self, id: CommandId, keyspace: Arc<str>, deadline: Instant) {
+        if let Err(error) = check_keyspace(&keyspace) {
+            return self.output(ControlOutput::KeyspaceUsed {
+                id,
+                result: Err(error.into()),
+            });
+        }
+        self.timers.set(Timer::KeyspaceEnd(id), deadline);
+        self.keyspaces.next.push_back((id, keyspace, deadline));
+        self.keyspace_advance();
+    }
+
+    fn keyspace_advance(&mut self) {
+        while self.keyspaces.current.is_none() {
+            let Some((id, keyspace, _)) = self.keyspaces.next.pop_front() else {
+                return;
+            };
+            let before = self.keyspace.replace(Arc::clone(&keyspace));
+            let waiting = self.open_data();
+            self.keyspaces.current = Some(Change {
+                id,
+                keyspace,
+                before,
+                waiting: waiting.iter().copied().collect(),
+                entered: 0,
+                refused: Vec::new(),
+                failures: Vec::new(),
+            });
+            waiting
+                .into_iter()
+                .for_each(|conn| self.enter_keyspace(conn, Some(id)));
+            self.keyspace_finish();
+        }
+    }
+
+    fn open_data(&self) -> Vec<ConnId> {
+        let open = |pool: &super::pools::Pool<H>| match pool.state {
+            PoolState::Open(conn) => Some(conn),
+            _ => None,
+        };
+        self.pools.iter().filter_map(open).collect()
+    }
+
+    /// Says whether a connection is in the session's keyspace.
+    pub(super) fn entered(&self, conn: ConnId) -> bool {
+        self.conns
+            .get(conn.key())
+            .is_some_and(|conn| conn.keyspace == self.keyspace)
+    }
+
+    /// Sends a connection into the session's keyspace; one that is in another keyspace cannot go back to none.
+    pub(super) fn enter_keyspace(&mut self, conn: ConnId, command: Option<CommandId>) {
+        let Some(keyspace) = self.keyspace.clone() else {
+            return self.drop_data(conn);
+        };
+        // The name was checked: it has no character that would end the quotes.
+        let request = Request::Query {
+            text: format!("USE \"{keyspace}\""),
+            params: Params::default(),
+        };
+        let deadline = self
+            .config
+            .metadata_timeout
+            .and_then(|timeout| self.now.checked_add(timeout));
+        self.submit(
+            conn,
+            Purpose::Keyspace { keyspace, command },
+            request,
+            deadline,
+        );
+    }
+
+    pub(super) fn keyspace_reply(
+        &mut self,
+        conn: ConnId,
+        keyspace: &Arc<str>,
+        command: Option<CommandId>,
+        reply: Result<ResponseFrame, AttemptError>,
+    ) {
+        let Some(record) = self.conns.get_mut(conn.key()) else {
+            return;
+        };
+        let Use::Pool(host) = record.usage else {
+            return;
+        };
+        let Phase::Open { info, since, .. } = &record.phase else {
+            return;
+        };
+        let since = *since;
+        let answer = match reply {
+            Ok(frame) => match frame
+                .parse(&info.features)
+                .map(|envelope| envelope.response)
+            {
+                Ok(Response::Result(ResultBody::SetKeyspace(name))) if *name == **keyspace => {
+                    Answer::Entered
+                }
+                Ok(Response::Error(error)) => Answer::Refused(NodeCause::Server {
+                    table: "USE",
+                    error,
+                }),
+                Ok(_) => Answer::Refused(NodeCause::Incomplete {
+                    table: "USE",
+                    what: "keyspace",
+                }),
+                Err(error) => Answer::Refused(NodeCause::Protocol {
+                    table: "USE",
+                    error,
+                }),
+            },
+            Err(AttemptError {
+                kind: AttemptErrorKind::Connection(error),
+                ..
+            }) => Answer::Lost(NodeCause::Connection(error)),
+            Err(_) => Answer::Refused(NodeCause::Timeout { table: "USE" }),
+        };
+        if matches!(answer, Answer::Entered) {
+            record.keyspace = Some(Arc::clone(keyspace));
+        }
+        match command {
+            Some(id) => self.keyspace_answer(id, host, conn, answer),
+            None => self.keyspace_entered(host, conn, since, answer),
+        }
+    }
+
+    /// Takes note that a connection ended before it answered.
+    pub(super) fn keyspace_lost(
+        &mut self,
+        host: HostIdx,
+        conn: ConnId,
+        command: Option<CommandId>,
+        cause: NodeCause,
+    ) {
+        if let Some(id) = command {
+            self.keyspace_answer(id, host, conn, Answer::Lost(cause));
+        }
+    }
+
+    /// Goes on with a connection that had to change the keyspace before its first request.
+    fn keyspace_entered(&mut self, host: HostIdx, conn: ConnId, since: Instant, answer: Answer) {
+        let entering = self
+            .pools
+            .get(host.at())
+            .is_some_and(|pool| pool.state == PoolState::Entering(conn));
+        match answer {
+            Answer::Entered if !self.entered(conn) => self.enter_keyspace(conn, None),
+            Answer::Entered if entering => self.pool_use(host, conn),
+            Answer::Entered => (),
+            Answer::Refused(cause) | Answer::Lost(cause) => {
+                self.disconnect(conn, CloseReason::Surplus);
+                self.pool_lost(host, conn, since, cause);
+            }
+        }
+    }
+
+    fn keyspace_answer(&mut self, id: CommandId, host: HostIdx, conn: ConnId, answer: Answer) {
+        let node = self.members.get(host).map(|member| NodeName::Host {
+            id: member.host.id,
+            address: member.host.address.into(),
+        });
+        let Some(change) = self
+            .keyspaces
+            .current
+            .as_mut()
+            .filter(|change| change.id == id)
+        else {
+            return;
+        };
+        change.waiting.remove(&conn);
+        let cause = match answer {
+            Answer::Entered => {
+                change.entered += 1;
+                None
+            }
+            Answer::Refused(cause) => {
+                change.refused.push(conn);
+                Some(cause)
+            }
+            Answer::Lost(cause) => Some(cause),
+        };
+        if let (Some(cause), Some(node)) = (cause, node) {
+            change.failures.push(NodeFailure {
+                node,
+                cause,
+                retry_in: None,
+            });
+        }
+        self.keyspace_finish();
+        self.keyspace_advance();
+    }
+
+    /// Ends the current change when nobody is waited for any more.
+    fn keyspace_finish(&mut self) {
+        let Some(change) = self
+            .keyspaces
+            .current
+            .take_if(|change| change.waiting.is_empty())
+        else {
+            return;
+        };
+        self.timers.cancel(Timer::KeyspaceEnd(change.id));
+        let id = change.id;
+        if 0 < change.entered {
+            // A pool must not have connections in different keyspaces.
+            change
+                .refused
+                .into_iter()
+                .for_each(|conn| self.drop_data(conn));
+            return self.outcome(ControlOutput::KeyspaceUsed { id, result: Ok(()) });
+        }
+        self.keyspace = change.before;
+        for conn in self.open_data() {
+            if !self.entered(conn) {
+                self.enter_keyspace(conn, None);
+            }
+        }
+        let kind = SessionErrorKind::Keyspace {
+            name: change.keyspace,
+        };
+        let result = Err(SessionError::new(kind, change.failures));
+        self.outcome(ControlOutput::KeyspaceUsed { id, result });
+    }
+
+    fn drop_data(&mut self, conn: ConnId) {
+        let Some(record) = self.conns.get(conn.key()) else {
+            return;
+        };
+        let (Use::Pool(host), Phase::Open { since, .. }) = (&record.usage, &record.phase) else {
+            return;
+        };
+        let (host, since) = (*host, *since);
+        self.disconnect(conn, CloseReason::Surplus);
+        self.pool_lost(
+            host,
+            conn,
+            since,
+            NodeCause::Incomplete {
+                table: "USE",
+                what: "keyspace",
+            },
+        );
+    }
+
+    /// Takes note that the time of a change is over: connections that did not answer are closed.
+    pub(super) fn keyspace_end(&mut self, id: CommandId) {
+        if let Some(at) = self
+            .keyspaces
+            .next
+            .iter()
+            .position(|(own, _, _)| *own == id)
+        {
+            if let Some((id, name, _)) = self.keyspaces.next.remove(at) {
+                let error = SessionError::new(SessionErrorKind::Keyspace { name }, Vec::new());
+                self.output(ControlOutput::KeyspaceUsed {
+                    id,
+                    result: Err(error),
+                });
+            }
+            return;
+        }
+        let Some(change) = self
+            .keyspaces
+            .current
+            .as_mut()
+            .filter(|change| change.id == id)
+        else {
+            return;
+        };
+        let late = std::mem::take(&mut change.waiting);
+        for conn in late {
+            self.queries.retain(|_, pending| pending.conn != conn);
+            self.drop_data(conn);
+        }
+        self.keyspace_finish();
+        self.keyspace_advance();
+    }
+
+    /// Ends all changes without success.
+    pub(super) fn keyspace_close(&mut self) {
+        let current = self.keyspaces.current.take().map(|change| change.id);
+        let next = std::mem::take(&mut self.keyspaces.next);
+        for id in current
+            .into_iter()
+            .chain(next.into_iter().map(|(id, _, _)| id))
+        {
+            let error = SessionError::new(SessionErrorKind::Closed, Vec::new());
+            self.output(ControlOutput::KeyspaceUsed {
+                id,
+                result: Err(error),
+            });
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Owns the way out: outputs in order, the published snapshot, readiness, and the end.
+//! It decides nothing about the cluster; it shows what the other parts decided.
+
+use std::sync::Arc;
+
+use super::session::{Round, Stage};
+use super::timers::Timer;
+use super::{ControlOutput, ControlPlane, Readiness, Use};
+use crate::config::session::ReadinessRule;
+use crate::conn::CloseReason;
+use crate::error::session::{NodeFailure, SessionError, SessionErrorKind};
+use crate::notify::{ClusterEvent, Note};
+use crate::routing::{PoolView, Ring, Routing};
+
+/// Where the session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Starting,
+    Ready,
+    /// Closed, or never started.
+    Over,
+}
+
+/// What of the snapshot is to be made again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) hosts: bool,
+    pub(super) pools: bool,
+    pub(super) ring: bool,
+    pub(super) schema: bool,
+}
+
+/// An owner that does not take outputs for so long misses events and is told so, instead of filling the memory.
+const NEWS_MAX: usize = 1_024;
+
+impl<H: Clone> ControlPlane<H> {
+    pub(super) fn output(&mut self, output: ControlOutput<H>) {
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        if self.outputs.len() < NEWS_MAX {
+            self.output(ControlOutput::Note(note));
+        }
+    }
+
+    /// Tells the application something once the snapshot shows it.
+    pub(super) fn notify(&mut self, event: ClusterEvent) {
+        if self.outputs.len() + self.news.len() < NEWS_MAX {
+            self.news.push_back(ControlOutput::Notify(event));
+        } else {
+            self.gap = true;
+        }
+    }
+
+    /// Ends a command once the snapshot shows what it did.
+    pub(super) fn outcome(&mut self, output: ControlOutput<H>) {
+        self.news.push_back(output);
+    }
+
+    pub(super) fn starting(&self) -> bool {
+        self.start == Start::Starting
+    }
+
+    /// Starts due attempts, publishes what changed, and sees whether the session is ready.
+    pub(super) fn settle(&mut self) {
+        if self.start != Start::Over {
+            self.pools_advance();
+        }
+        self.publish();
+        let news = std::mem::take(&mut self.news);
+        self.outputs.extend(news);
+        self.become_ready();
+    }
+
+    fn publish(&mut self) {
+        let changed = std::mem::take(&mut self.changed);
+        if changed == Changed::default() || !self.surveyed {
+            return;
+        }
+        let mut next: Routing<H> = Routing::clone(&self.routing);
+        next.generation += 1;
+        next.local_datacenter = self.local_datacenter.clone();
+        if changed.hosts {
+            next.hosts = self
+                .members
+                .slots
+                .iter()
+                .map(|member| member.host.clone())
+                .collect();
+        }
+        if changed.pools || next.pools.len() != next.hosts.len() {
+            let view = |at: usize| {
+                self.pools
+                    .get(at)
+                    .map_or_else(PoolView::default, |pool| pool.view.clone())
+            };
+            next.pools = (0..next.hosts.len()).map(view).collect();
+        }
+        if changed.ring {
+            let entries = self.members.ring_entries();
+            next.ring = Arc::new(Ring::new(entries, &next.hosts, &self.schema.strategies()));
+        } else if changed.schema {
+            next.ring = Arc::new(
+                next.ring
+                    .with_strategies(&next.hosts, &self.schema.strategies()),
+            );
+        }
+        if changed.schema {
+            next.tables = self.schema.tables();
+            next.table_order = self.schema.order();
+        }
+        self.routing = Arc::new(next);
+        self.output(ControlOutput::Publish(Arc::clone(&self.routing)));
+    }
+
+    fn become_ready(&mut self) {
+        if !self.starting() || !self.schema_reads.attempted {
+            return;
+        }
+        if !self.link().is_some_and(super::session::Link::synced) {
+            return;
+        }
+        let (connected, tried, wanted) = self.pool_counts();
+        let ready = match self.config.ready {
+            ReadinessRule::ControlConnection => true,
+            ReadinessRule::OneHost => 0 < connected,
+            ReadinessRule::Quorum => wanted / 2 < connected,
+            ReadinessRule::AllTried => 0 < connected && tried == wanted,
+        };
+        if ready {
+            self.start = Start::Ready;
+            self.timers.cancel(Timer::Readiness);
+            self.output(ControlOutput::Ready(Readiness { connected, wanted }));
+        }
+    }
+
+    /// Takes note that the session should have been ready by now.
+    pub(super) fn readiness_missed(&mut self) {
+        if self.starting() {
+            let failures = self.all_failures();
+            let kind = if self.surveyed {
+                SessionErrorKind::NotReady {
+                    timeout: self.config.readiness_timeout,
+                }
+            } else {
+                SessionErrorKind::NoContactPoint
+            };
+            self.fatal(kind, failures);
+        }
+    }
+
+    /// Ends a session that cannot start.
+    pub(super) fn fatal(&mut self, kind: SessionErrorKind, failures: Vec<NodeFailure>) {
+        self.shut_down(CloseReason::SessionClosed);
+        self.output(ControlOutput::Fatal(SessionError::new(kind, failures)));
+    }
+
+    /// Ends everything: no connection is kept, no timer, no wish.
+    pub(super) fn shut_down(&mut self, reason: CloseReason) {
+        if std::mem::replace(&mut self.start, Start::Over) == Start::Over {
+            return;
+        }
+        self.stage = Stage::Closed;
+        self.round = Round::default();
+        self.queries.clear();
+        self.agreement_close();
+        self.keyspace_close();
+        self.pools_shut_down();
+        let open: Vec<_> = self
+            .conns
+            .iter()
+            .filter(|(_, conn)| conn.usage != Use::Nothing)
+            .map(|(key, _)| key)
+            .collect();
+        for key in open {
+            self.disconnect(super::ConnId::of(key), reason);
+        }
+        self.timers.clear();
+    }
+}

@@ -1,0 +1,605 @@
+//! Owns the reads over the control connection: when the members and the schema are read, page by page, and what
+//! happens to a reply that cannot be used. The last good picture stays until a better one is complete.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::fetch::{BadReply, NodeRow, SchemaRows, SystemTable, for_each_row, page_request};
+use super::schema::Scope;
+use super::session::{READ_FAILURES_MAX, Stage};
+use super::timers::Timer;
+use super::topology::{Changes, Survey};
+use super::{ConnId, ControlPlane, Purpose};
+use crate::conn::Address;
+use crate::error::connect::{AttemptError, AttemptErrorKind};
+use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
+use crate::notify::{ClusterEvent, Note};
+use crate::routing::{HostIdx, Partitioner};
+use crate::wire::{Response, ResponseFrame, ResultBody, RowsBody, ServerError, ServerErrorDetail};
+
+/// What a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Topology,
+    Schema,
+    Agreement,
+}
+
+/// One read of one table, as far as it is.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) part: Part,
+    pub(super) table: SystemTable,
+    pub(super) keyspace: Option<Arc<str>>,
+    pages: u32,
+}
+
+/// When and what of the members is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TopologyRefresh {
+    dirty: bool,
+    reading: Option<NodesRead>,
+}
+
+/// The rows of one look at the nodes, complete when none is pending.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodesRead {
+    pub(super) pending: usize,
+    pub(super) local: Option<NodeRow>,
+    pub(super) peers: Vec<NodeRow>,
+}
+
+/// When and what of the schema is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SchemaRefresh {
+    dirty: Scope,
+    reading: Option<SchemaRead>,
+    /// Whether a first read ended, well or not.
+    pub(super) attempted: bool,
+    failures: u32,
+}
+
+#[derive(Clone, Debug)]
+struct SchemaRead {
+    scope: Scope,
+    pending: usize,
+    rows: SchemaRows,
+    skipped: Vec<&'static str>,
+}
+
+/// A server that always has one more page would keep us reading for ever.
+const PAGES_MAX: u32 = 10_000;
+/// The members of the largest clusters are far fewer.
+const PEERS_MAX: usize = 65_536;
+/// A table full of damaged rows is worth a few lines, not one for each row.
+const SKIPPED_NOTES_MAX: usize = 16;
+
+impl<H: Clone> ControlPlane<H> {
+    /// Wants the members read again after `delay`, or sooner if that was planned.
+    pub(super) fn topology_dirty(&mut self, delay: Duration) {
+        self.topology.dirty = true;
+        if self.link().is_some() {
+            self.timers.set_earlier(Timer::Topology, self.now + delay);
+        }
+    }
+
+    /// Wants the members read again after a random part of the configured delay.
+    pub(super) fn topology_dirty_soon(&mut self) {
+        let delay = self.random_part(self.config.refresh.topology_delay_max);
+        self.topology_dirty(delay);
+    }
+
+    pub(super) fn topology_begin(&mut self) {
+        if self.topology.reading.is_some() || !self.topology.dirty {
+            return;
+        }
+        let Some(link) = self.link() else { return };
+        let peers = link.peers;
+        self.timers.cancel(Timer::Topology);
+        self.topology = TopologyRefresh {
+            dirty: false,
+            reading: Some(NodesRead {
+                pending: 2,
+                ..NodesRead::default()
+            }),
+        };
+        self.read(Part::Topology, SystemTable::Local, None);
+        self.read(Part::Topology, peers, None);
+    }
+
+    pub(super) fn schema_dirty_all(&mut self) {
+        self.schema_dirty(&Scope::All, Duration::ZERO);
+    }
+
+    pub(super) fn schema_dirty(&mut self, scope: &Scope, delay: Duration) {
+        self.schema_reads.dirty.merge(scope.clone());
+        if self.link().is_some() {
+            self.timers.set_earlier(Timer::Schema, self.now + delay);
+        }
+    }
+
+    pub(super) fn schema_begin(&mut self) {
+        if self.schema_reads.reading.is_some() || self.schema_reads.dirty.is_nothing() {
+            return;
+        }
+        let Some(link) = self.link() else { return };
+        // What only ScyllaDB has is not asked of others: they would count and log a failed request.
+        let tables: &[SystemTable] = if link.server_timeout {
+            &SCHEMA_TABLES
+        } else {
+            &SCHEMA_TABLES[..3]
+        };
+        let scope = std::mem::take(&mut self.schema_reads.dirty);
+        let keyspaces: Vec<Option<Arc<str>>> = match &scope {
+            Scope::Nothing => return,
+            Scope::All => vec![None],
+            Scope::Keyspaces(names) => names.iter().map(|name| Some(Arc::from(&**name))).collect(),
+        };
+        self.timers.cancel(Timer::Schema);
+        self.schema_reads.reading = Some(SchemaRead {
+            scope,
+            pending: tables.len() * keyspaces.len(),
+            rows: SchemaRows::default(),
+            skipped: Vec::new(),
+        });
+        for keyspace in keyspaces {
+            for table in tables {
+                self.read(Part::Schema, *table, keyspace.clone());
+            }
+        }
+    }
+
+    /// Whether what is known to have changed in the schema was read.
+    pub(super) fn schema_settled(&self) -> bool {
+        self.schema_reads.dirty.is_nothing() && self.schema_reads.reading.is_none()
+    }
+
+    /// Forgets all reads under way; what they were for stays to be done.
+    pub(super) fn forget_reads(&mut self) {
+        self.queries
+            .retain(|_, pending| !matches!(pending.purpose, Purpose::Read(_)));
+        self.timers.cancel(Timer::Topology);
+        self.timers.cancel(Timer::Schema);
+        self.topology = TopologyRefresh {
+            dirty: true,
+            reading: None,
+        };
+        self.schema_reads.dirty = Scope::All;
+        self.schema_reads.reading = None;
+        self.agreement_read_failed(None);
+    }
+
+    pub(super) fn read(&mut self, part: Part, table: SystemTable, keyspace: Option<Arc<str>>) {
+        self.read_page(
+            Read {
+                part,
+                table,
+                keyspace,
+                pages: 0,
+            },
+            None,
+        );
+    }
+
+    fn read_page(&mut self, read: Read, paging_state: Option<Bytes>) {
+        let Some(link) = self.link() else { return };
+        let (conn, server_timeout) = (link.conn, link.server_timeout);
+        let timeout = self.config.metadata_timeout;
+        let text = read
+            .table
+            .select(read.keyspace.as_deref(), timeout.filter(|_| server_timeout));
+        let deadline = timeout.and_then(|timeout| self.now.checked_add(timeout));
+        let request = page_request(text, paging_state);
+        self.submit(conn, Purpose::Read(read), request, deadline);
+    }
+
+    /// Takes the reply to a read.
+    pub(super) fn read_reply(
+        &mut self,
+        conn: ConnId,
+        read: Read,
+        reply: Result<ResponseFrame, AttemptError>,
+    ) {
+        let Some(link) = self.link().filter(|link| link.conn == conn) else {
+            return;
+        };
+        let (features, address) = (link.info.features, link.info.address.clone());
+        let table = read.table.name();
+        let frame = match reply {
+            Ok(frame) => frame,
+            Err(error) => {
+                let cause = match error.kind {
+                    AttemptErrorKind::Connection(error) => NodeCause::Connection(error),
+                    _ => NodeCause::Timeout { table },
+                };
+                return self.read_failed(read.part, cause);
+            }
+        };
+        let envelope = match frame.parse(&features) {
+            Ok(envelope) => envelope,
+            Err(error) => return self.read_failed(read.part, NodeCause::Protocol { table, error }),
+        };
+        for text in envelope.warnings.into_iter().take(SKIPPED_NOTES_MAX) {
+            self.note(Note::ServerWarning {
+                address: address.clone(),
+                text,
+            });
+        }
+        match envelope.response {
+            Response::Result(ResultBody::Rows(body)) => self.read_rows(read, body),
+            Response::Error(error) => self.read_refused(read, error),
+            _ => self.read_failed(
+                read.part,
+                NodeCause::Incomplete {
+                    table,
+                    what: "rows",
+                },
+            ),
+        }
+    }
+
+    fn read_refused(&mut self, read: Read, error: ServerError) {
+        let part = read.part;
+        match error.detail {
+            ServerErrorDetail::Invalid if read.table == SystemTable::PeersV2 => {
+                if let Some(link) = self.link_mut() {
+                    link.peers = SystemTable::Peers;
+                }
+                self.read(part, SystemTable::Peers, None);
+            }
+            ServerErrorDetail::Invalid | ServerErrorDetail::Unauthorized
+                if read.table.optional() =>
+            {
+                self.read_complete(part);
+            }
+            ServerErrorDetail::SyntaxError
+                if self.link().is_some_and(|link| link.server_timeout) =>
+            {
+                // The server does not know the clause that bounds its own work; our deadline bounds the wait.
+                if let Some(link) = self.link_mut() {
+                    link.server_timeout = false;
+                }
+                self.read(part, read.table, read.keyspace);
+            }
+            _ => {
+                let table = read.table.name();
+                self.read_failed(part, NodeCause::Server { table, error });
+            }
+        }
+    }
+
+    fn read_rows(&mut self, mut read: Read, mut body: RowsBody) {
+        let table = read.table.name();
+        if let Err(bad) = self.take_rows(&read, &body) {
+            let cause = match bad {
+                BadReply::Protocol(error) => NodeCause::Protocol { table, error },
+                BadReply::MissingColumn(what) => NodeCause::Incomplete { table, what },
+            };
+            return self.read_failed(read.part, cause);
+        }
+        match body
+            .metadata
+            .paging_state
+            .take()
+            .filter(|_| body.metadata.more_pages)
+        {
+            None => self.read_complete(read.part),
+            Some(_) if PAGES_MAX <= read.pages => {
+                self.read_failed(
+                    read.part,
+                    NodeCause::Incomplete {
+                        table,
+                        what: "last page",
+                    },
+                );
+            }
+            Some(state) => {
+                read.pages += 1;
+                self.read_page(read, Some(state));
+            }
+        }
+    }
+
+    fn take_rows(&mut self, read: &Read, body: &RowsBody) -> Result<(), BadReply> {
+        let nodes = match read.part {
+            Part::Topology => self.topology.reading.as_mut(),
+            Part::Agreement => self.agreement.reading_mut(),
+            Part::Schema => {
+                let Some(reading) = &mut self.schema_reads.reading else {
+                    return Ok(());
+                };
+                return for_each_row(read.table, body, |row| {
+                    if let Err(why) = reading.rows.add(read.table, row) {
+                        reading.skipped.push(why);
+                    }
+                });
+            }
+        };
+        let Some(nodes) = nodes else { return Ok(()) };
+        for_each_row(read.table, body, |row| {
+            let node = NodeRow::read(read.table, row);
+            if read.table == SystemTable::Local {
+                nodes.local.get_or_insert(node);
+            } else if nodes.peers.len() < PEERS_MAX {
+                nodes.peers.push(node);
+            }
+        })
+    }
+
+    /// Takes note that one table of a read is complete.
+    fn read_complete(&mut self, part: Part) {
+        let take = |pending: &mut usize| {
+            *pending = pending.saturating_sub(1);
+            *pending == 0
+        };
+        match part {
+            Part::Topology => {
+                if let Some(nodes) = self
+                    .topology
+                    .reading
+                    .take_if(|nodes| take(&mut nodes.pending))
+                {
+                    self.topology_read(nodes);
+                }
+            }
+            Part::Schema => {
+                if let Some(read) = self
+                    .schema_reads
+                    .reading
+                    .take_if(|read| take(&mut read.pending))
+                {
+                    self.schema_read(read);
+                }
+            }
+            Part::Agreement => {
+                if let Some(nodes) = self
+                    .agreement
+                    .reading_take_if(|nodes| take(&mut nodes.pending))
+                {
+                    self.agreement_read(&nodes);
+                }
+            }
+        }
+    }
+
+    /// Gives up a read; the picture stays as it was and the read is tried again.
+    fn read_failed(&mut self, part: Part, cause: NodeCause) {
+        self.queries.retain(
+            |_, pending| !matches!(&pending.purpose, Purpose::Read(read) if read.part == part),
+        );
+        if part == Part::Agreement {
+            return self.agreement_read_failed(Some(cause));
+        }
+        let Some(link) = self.link_mut() else { return };
+        link.failures = link.failures.saturating_add(1);
+        let useless = READ_FAILURES_MAX <= link.failures;
+        let (address, synced, failures) = (link.info.address.clone(), link.synced(), link.failures);
+        let random = self.draw();
+        let retry_in = self
+            .config
+            .reconnect
+            .delay(failures.saturating_sub(1), random);
+        self.note(Note::ReadFailed {
+            address,
+            cause: cause.clone(),
+            retry_in,
+        });
+        match part {
+            Part::Topology => {
+                self.topology = TopologyRefresh {
+                    dirty: true,
+                    reading: None,
+                };
+                if !synced {
+                    // Whoever cannot say who the members are is no better than a host that cannot be reached.
+                    return self.link_unusable(cause);
+                }
+                self.timers.set(Timer::Topology, self.now + retry_in);
+            }
+            Part::Schema | Part::Agreement => {
+                if let Some(read) = self.schema_reads.reading.take() {
+                    self.schema_reads.dirty.merge(read.scope);
+                }
+                self.schema_reads.attempted = true;
+                self.schema_reads.failures = self.schema_reads.failures.saturating_add(1);
+                self.timers.set(Timer::Schema, self.now + retry_in);
+            }
+        }
+        if useless && synced {
+            self.link_unusable(cause);
+        }
+    }
+
+    fn topology_read(&mut self, nodes: NodesRead) {
+        let Some(link) = self.link() else { return };
+        let told = link.info.host_id;
+        let connected = match &link.info.address {
+            Address::Tcp(address) => *address,
+            Address::Unix(_) => link.candidate.address,
+        };
+        let members = &self.members;
+        let current = |id| {
+            members
+                .find(id)
+                .and_then(|idx| members.get(idx))
+                .map(|member| member.host.address)
+        };
+        match Survey::new(nodes.local, nodes.peers, connected, told, current) {
+            Ok(survey) => self.topology_apply(survey, connected),
+            Err(cause) => self.read_failed(Part::Topology, cause),
+        }
+    }
+
+    fn topology_apply(&mut self, survey: Survey, connected: std::net::SocketAddr) {
+        let table = "system.peers";
+        for why in survey.skipped.iter().take(SKIPPED_NOTES_MAX) {
+            self.note(Note::RowSkipped { table, why });
+        }
+        let local = survey.found.first().map(|found| found.id);
+        let class = survey.partitioner.as_deref();
+        let partitioner = class.map_or(Partitioner::Murmur3, Partitioner::from_class_name);
+        if std::mem::replace(&mut self.partitioner, partitioner) != partitioner {
+            self.schema_dirty_all();
+        }
+        let changes = self.members.apply(survey);
+        let host = local.and_then(|id| self.members.find(id));
+        let first = self.local_datacenter_known(host);
+        let synced = self.link().is_some_and(super::session::Link::synced);
+        self.remember_reached(host, connected);
+        if let Some(link) = self.link_mut() {
+            link.host = host;
+            link.failures = 0;
+        }
+        if !synced {
+            self.link_synced();
+        }
+        self.hosts_follow(&changes, first);
+        if first && self.starting() && !self.local_datacenter_exists() {
+            return;
+        }
+        self.finish_gap();
+    }
+
+    /// Keeps the address that led to a host which names another one, as behind a NAT.
+    fn remember_reached(&mut self, host: Option<HostIdx>, connected: std::net::SocketAddr) {
+        let by_contact_point = self
+            .link()
+            .is_some_and(|link| link.candidate.host.is_none());
+        if !by_contact_point || self.config.address_translator.is_some() {
+            return;
+        }
+        if let Some(member) = host.and_then(|host| self.members.get_mut(host))
+            && member.host.address != connected
+        {
+            member.reached = Some(connected);
+        }
+    }
+
+    /// Chooses the local datacenter once; says whether the members were read for the first time.
+    fn local_datacenter_known(&mut self, host: Option<HostIdx>) -> bool {
+        if std::mem::replace(&mut self.surveyed, true) {
+            return false;
+        }
+        if self.local_datacenter.is_none() {
+            let member = host.and_then(|host| self.members.get(host));
+            self.local_datacenter = member.and_then(|member| member.host.datacenter.clone());
+        }
+        true
+    }
+
+    /// Checks that somebody is in the configured datacenter; otherwise no request could ever be sent.
+    fn local_datacenter_exists(&mut self) -> bool {
+        let Some(name) = self.config.local_datacenter.clone() else {
+            return true;
+        };
+        let mut known: Vec<Arc<str>> = self
+            .members
+            .current()
+            .filter_map(|(_, member)| member.host.datacenter.clone())
+            .collect();
+        known.sort();
+        known.dedup();
+        if known.contains(&name) {
+            return true;
+        }
+        if self.policy.reaches_remote_datacenters() {
+            self.note(Note::LocalDatacenterMissing { name, known });
+            return true;
+        }
+        self.fatal(
+            SessionErrorKind::Config(ConfigError::LocalDatacenter { name, known }),
+            Vec::new(),
+        );
+        false
+    }
+
+    /// Brings everything that depends on the members in line with them.
+    fn hosts_follow(&mut self, changes: &Changes, first: bool) {
+        if 0 < changes.refused {
+            self.note(Note::HostsRefused {
+                count: changes.refused,
+            });
+        }
+        for member in &mut self.members.slots {
+            let host = &mut member.host;
+            host.local = match &self.local_datacenter {
+                Some(name) => host.datacenter.as_ref() == Some(name),
+                None => true,
+            };
+            host.allowed = self
+                .config
+                .host_filter
+                .as_ref()
+                .is_none_or(|filter| filter.allows(host));
+        }
+        self.changed.hosts = true;
+        self.changed.pools |= !changes.is_empty();
+        self.changed.ring |= changes.ring || first;
+        for idx in &changes.moved {
+            self.pool_moved(*idx);
+        }
+        self.pools_follow_members();
+        if first {
+            return;
+        }
+        let name = |idx: &HostIdx| {
+            let host = &self.members.get(*idx)?.host;
+            Some((host.id, host.address))
+        };
+        let removed: Vec<_> = changes.removed.iter().filter_map(name).collect();
+        let added: Vec<_> = changes.added.iter().filter_map(name).collect();
+        for (host_id, address) in removed {
+            self.notify(ClusterEvent::HostRemoved { host_id, address });
+        }
+        for (host_id, address) in added {
+            self.notify(ClusterEvent::HostAdded { host_id, address });
+        }
+    }
+
+    fn schema_read(&mut self, read: SchemaRead) {
+        for why in read.skipped.iter().take(SKIPPED_NOTES_MAX) {
+            self.note(Note::RowSkipped {
+                table: "system_schema",
+                why,
+            });
+        }
+        self.schema.apply(&read.scope, read.rows, self.partitioner);
+        self.schema_reads.attempted = true;
+        self.schema_reads.failures = 0;
+        if let Some(link) = self.link_mut() {
+            link.failures = 0;
+        }
+        self.changed.schema = true;
+        if !self.schema_reads.dirty.is_nothing() {
+            self.timers.set_earlier(Timer::Schema, self.now);
+        }
+        self.finish_gap();
+        self.agreement_schema_read();
+    }
+
+    /// Tells the application that nothing is missing any more after events may have been lost.
+    fn finish_gap(&mut self) {
+        let settled =
+            self.schema_settled() && !self.topology.dirty && self.topology.reading.is_none();
+        if self.gap && settled && matches!(self.stage, Stage::Connected(_)) {
+            self.gap = false;
+            self.notify(ClusterEvent::Resynced);
+        }
+    }
+
+    /// When a read that starts now is given up at the latest.
+    pub(super) fn random_part(&mut self, max: Duration) -> Duration {
+        let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.random.below(nanos.saturating_add(1)))
+    }
+}
+
+/// The tables of the schema; the last one exists on ScyllaDB only.
+const SCHEMA_TABLES: [SystemTable; 4] = [
+    SystemTable::Keyspaces,
+    SystemTable::Tables,
+    SystemTable::Views,
+    SystemTable::ScyllaTables,
+];
