@@ -2,8 +2,17 @@
 
 pub(crate) mod ast;
 pub(crate) mod dates;
+mod describe;
+pub(crate) mod executor;
 pub(crate) mod functions;
 pub(crate) mod lexer;
+pub(crate) mod lookup;
+mod modify;
+mod paging;
 pub(crate) mod parser;
+pub(crate) mod relations;
+pub(crate) mod select;
+pub(crate) mod selection;
 pub(crate) mod terms;
 pub(crate) mod types;
+mod write;
