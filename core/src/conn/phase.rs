@@ -223,15 +223,10 @@ impl Say {
 ///
 /// Routing hints for tablets are left alone as long as nothing reads them: each would cost bytes in answers.
 fn agree(version: ProtocolVersion, supported: &Supported) -> ProtocolFeatures {
-    let offered = supported.offered();
     ProtocolFeatures {
-        version,
-        lwt_mark_mask: offered.lwt_mark_mask,
-        rate_limit_error: offered.rate_limit_error,
-        metadata_id: offered.metadata_id || version == ProtocolVersion::V5,
         tablets_v1: false,
         tablets_v2: false,
-        compression: None,
+        ..supported.offered().accept(version)
     }
 }
 

@@ -85,19 +85,20 @@ impl SendBuffer {
         }
         // The frame's own payloads lie behind its header; one at its start belongs to the frame before.
         let from = self.splices.partition_point(|splice| splice.at <= start);
-        let to = self.splices.partition_point(|splice| splice.at <= end);
+        let own = |splice: &Splice| {
+            splice.at < end || (splice.at == end && matches!(splice.kind, SpliceKind::Chain(_)))
+        };
+        let to = self.splices.partition_point(own);
         let mut hole = end - start;
-        let mut until = to;
         self.splices.drain(from..to);
-        until -= to - from;
         if let Some(Splice {
             at,
             kind: SpliceKind::Hole(len),
-        }) = self.splices.get(until)
+        }) = self.splices.get(from)
             && *at == end
         {
             hole += len;
-            self.splices.remove(until);
+            self.splices.remove(from);
         }
         if let Some(Splice {
             at,
