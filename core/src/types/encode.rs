@@ -5,7 +5,10 @@ use bytes::Bytes;
 use crate::error::value::{EncodeError, EncodeErrorKind, TypeError};
 use crate::types::column_type::ColumnType;
 use crate::types::decode::vector_element_len;
+use crate::types::encode::buffer::ValueBuffer;
 use crate::wire::request::{LargeValue, ValuesRef};
+
+mod buffer;
 
 /// Writes a Rust value as a CQL value.
 ///
@@ -54,12 +57,7 @@ pub fn encode_value<T: ToValue + ?Sized>(
     ty: &ColumnType,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
-    let mut buffer = ValueBuffer {
-        inline: [0; INLINE],
-        len: 0,
-        heap: std::mem::take(out),
-        on_heap: true,
-    };
+    let mut buffer = ValueBuffer::append_to(std::mem::take(out));
     let start = buffer.len();
     let written = value.to_value(
         ty,
@@ -72,7 +70,7 @@ pub fn encode_value<T: ToValue + ?Sized>(
     if written.is_err() {
         buffer.truncate(start);
     }
-    *out = buffer.heap;
+    *out = buffer.into_heap();
     written
 }
 
@@ -109,12 +107,7 @@ impl EncodedValues {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            buffer: ValueBuffer {
-                inline: [0; INLINE],
-                len: 0,
-                heap: Vec::new(),
-                on_heap: false,
-            },
+            buffer: ValueBuffer::new(),
             large: Vec::new(),
             count: 0,
             offsets: [0; OFFSETS_INLINE],
@@ -493,108 +486,6 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Bytes that stay inside until they are too many.
-#[derive(Clone, Debug)]
-struct ValueBuffer {
-    inline: [u8; INLINE],
-    /// How much of `inline` is used; not used once the bytes are on the heap.
-    len: usize,
-    heap: Vec<u8>,
-    on_heap: bool,
-}
-
-impl ValueBuffer {
-    #[inline]
-    fn len(&self) -> usize {
-        if self.on_heap {
-            self.heap.len()
-        } else {
-            self.len
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        if self.on_heap {
-            &self.heap
-        } else {
-            self.inline.get(..self.len).unwrap_or_default()
-        }
-    }
-
-    #[inline]
-    fn push(&mut self, bytes: &[u8]) {
-        self.push_two(&[], bytes);
-    }
-
-    #[inline]
-    fn push_two(&mut self, first: &[u8], second: &[u8]) {
-        let end = self
-            .len
-            .saturating_add(first.len())
-            .saturating_add(second.len());
-        match self.inline.get_mut(self.len..end) {
-            Some(room) if !self.on_heap => {
-                let (a, b) = room.split_at_mut(first.len());
-                a.copy_from_slice(first);
-                b.copy_from_slice(second);
-                self.len = end;
-            }
-            _ => self.push_heap(first, second),
-        }
-    }
-
-    #[inline(never)]
-    fn push_heap(&mut self, first: &[u8], second: &[u8]) {
-        if !self.on_heap {
-            let used = self.inline.get(..self.len).unwrap_or_default();
-            self.heap.clear();
-            self.heap
-                .reserve((used.len() + first.len() + second.len()).max(HEAP_MIN));
-            self.heap.extend_from_slice(used);
-            self.on_heap = true;
-        }
-        self.heap.extend_from_slice(first);
-        self.heap.extend_from_slice(second);
-    }
-
-    fn patch(&mut self, at: usize, bytes: [u8; 4]) {
-        let all = if self.on_heap {
-            self.heap.as_mut_slice()
-        } else {
-            self.inline.as_mut_slice()
-        };
-        if let Some(place) = all.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = bytes;
-        }
-    }
-
-    fn insert(&mut self, at: usize, bytes: &[u8]) {
-        let end = self.len();
-        self.push(bytes);
-        let all = if self.on_heap {
-            self.heap.as_mut_slice()
-        } else {
-            self.inline.as_mut_slice()
-        };
-        if let Some(moved) = all.get_mut(at..end + bytes.len()) {
-            moved.rotate_right(bytes.len());
-        }
-    }
-
-    /// Cuts to a length that was reached before; from the heap nothing comes back inside unless all of it goes.
-    fn truncate(&mut self, len: usize) {
-        if self.on_heap {
-            self.heap.truncate(len);
-            if len == 0 {
-                self.on_heap = false;
-                self.len = 0;
-            }
-        } else {
-            self.len = self.len.min(len);
-        }
-    }
-}
-
 #[inline]
 fn something_since(buffer: &ValueBuffer, start: usize) -> Result<(), EncodeError> {
     if start < buffer.len() {
@@ -624,12 +515,6 @@ fn fits(expected: usize, actual: usize) -> Result<(), EncodeError> {
 fn unsigned_vint(len: usize) -> ([u8; 9], usize) {
     crate::types::value::vint_bytes(u64::try_from(len).unwrap_or(u64::MAX))
 }
-
-/// The bytes that a set of values keeps without the heap: an ordinary row of a few numbers, ids and short strings.
-const INLINE: usize = 256;
-
-/// The first size on the heap, so that a row that outgrows the inline bytes does not grow step by step.
-const HEAP_MIN: usize = 1024;
 
 /// The values whose place is remembered without the heap.
 const OFFSETS_INLINE: usize = 16;

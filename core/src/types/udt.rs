@@ -15,7 +15,7 @@ use crate::types::encode::{ToValue, ValueWriter};
 ///
 /// # Errors
 /// When it is another kind of type.
-pub fn udt_of<'t, T: ?Sized>(ty: &'t ColumnType) -> Result<&'t UdtType, TypeError> {
+pub fn udt_of<T: ?Sized>(ty: &ColumnType) -> Result<&UdtType, TypeError> {
     match ty {
         ColumnType::Udt(udt) => Ok(udt),
         _ => Err(TypeError::mismatch::<T>(ty)),

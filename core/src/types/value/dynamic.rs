@@ -79,13 +79,13 @@ pub enum Value {
     /// `duration`
     Duration(Duration),
     /// `list`
-    List(Vec<Value>),
+    List(Vec<Self>),
     /// `set`
-    Set(Vec<Value>),
+    Set(Vec<Self>),
     /// `map`, in the order of the wire
-    Map(Vec<(Value, Value)>),
+    Map(Vec<(Self, Self)>),
     /// `tuple`
-    Tuple(Vec<Value>),
+    Tuple(Vec<Self>),
     /// A user-defined type; written by the names of its fields, those left out are null.
     Udt {
         /// The keyspace of the type.
@@ -93,10 +93,10 @@ pub enum Value {
         /// The name of the type.
         name: String,
         /// The fields.
-        fields: Vec<(String, Value)>,
+        fields: Vec<(String, Self)>,
     },
     /// `vector`
-    Vector(Vec<Value>),
+    Vector(Vec<Self>),
     /// The bytes of a type that CQL has no name for.
     Custom(Bytes),
 }

@@ -20,7 +20,7 @@ impl Date {
     /// Makes a date of the proleptic Gregorian calendar; `None` when there is no such day.
     #[must_use]
     pub fn from_ymd(year: i32, month: u8, day: u8) -> Option<Self> {
-        if month < 1 || 12 < month || day < 1 || days_of_month(year, month) < day {
+        if !(1..=12).contains(&month) || day < 1 || days_of_month(year, month) < day {
             return None;
         }
         // Years are taken to start in March, so that the leap day is the last one.
