@@ -49,19 +49,19 @@ pub enum ColumnType {
     /// `duration`
     Duration,
     /// `list` of an element type
-    List(Arc<ColumnType>),
+    List(Arc<Self>),
     /// `set` of an element type
-    Set(Arc<ColumnType>),
+    Set(Arc<Self>),
     /// `map` from a key type to a value type
-    Map(Arc<(ColumnType, ColumnType)>),
+    Map(Arc<(Self, Self)>),
     /// `tuple` of component types
-    Tuple(Arc<[ColumnType]>),
+    Tuple(Arc<[Self]>),
     /// A user-defined type
     Udt(Arc<UdtType>),
     /// `vector` of a fixed number of elements
     Vector {
         /// The element type.
-        element: Arc<ColumnType>,
+        element: Arc<Self>,
         /// How many elements each value has.
         dimension: u32,
     },

@@ -2,6 +2,7 @@
 //! the reverse. Knows bytes only: which frame may come when is the business of [`crate::conn`], the meaning of
 //! values that of [`crate::types`].
 
+pub mod compress;
 pub mod consistency;
 pub mod event;
 pub mod header;
@@ -9,6 +10,8 @@ pub mod read;
 pub mod request;
 pub mod response;
 pub mod result;
+#[cfg(feature = "v5")]
+pub mod segment;
 pub mod server_error;
 pub mod supported;
 pub mod write;

@@ -8,6 +8,7 @@ use messina_core::wire::{
 };
 use serde_json::Value as Json;
 
+use crate::compression::plain_frame;
 use crate::files::{VectorFile, bytes, hex, none, text};
 
 #[test]
@@ -60,12 +61,9 @@ fn check(case: &Json) -> Result<(), String> {
     Err(format!("written as {}", to_hex(&written)))
 }
 
-/// The recorded frame without what we never do: ask for unfinished versions.
+/// The recorded frame, not compressed, and without what we never do: ask for unfinished versions.
 fn recorded(case: &Json) -> Result<Vec<u8>, String> {
-    let mut frame = match case["uncompressed_hex"].as_str() {
-        Some(plain) => hex(plain),
-        None => bytes(case, "hex"),
-    };
+    let mut frame = plain_frame(case)?;
     if case["use_beta"] == true {
         let flags = frame.get_mut(1).ok_or("no header")?;
         if *flags & 0x10 == 0 {

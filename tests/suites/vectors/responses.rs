@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use messina_core::types::ColumnType;
+use messina_core::wire::compress::unpack_body;
 use messina_core::wire::{
     ColumnSpec, Envelope, FailureReason, OperationKind, PreparedBody, ProtocolFeatures, Reader,
     ReplicaFailures, Response, ResponseFrame, ResultBody, ResultMetadata, RowsBody, SchemaChange,
@@ -12,6 +13,7 @@ use messina_core::wire::{
 };
 use serde_json::Value as Json;
 
+use crate::compression::{named, plain_frame};
 use crate::files::{VectorFile, bytes, column_type, hex, none, text};
 use crate::frames::{consistency, features, split};
 
@@ -40,7 +42,11 @@ fn malformed_responses_are_refused() {
 
 /// A broken frame must be refused on its way to the cells; an event of an unknown kind may be told as such.
 fn check_malformed(case: &Json) -> Result<(), String> {
-    let Ok((header, body)) = split(&bytes(case, "hex")) else {
+    let Ok((mut header, body)) = split(&bytes(case, "hex")) else {
+        return Ok(());
+    };
+    let agreed = case["compression"].as_str().map(named);
+    let Ok(body) = unpack_body(&mut header, body, agreed, 1 << 20) else {
         return Ok(());
     };
     let features = ProtocolFeatures::default();
@@ -56,10 +62,7 @@ fn check_malformed(case: &Json) -> Result<(), String> {
 
 fn check(case: &Json) -> Result<(), String> {
     let features = features(case);
-    let frame = match case["uncompressed_hex"].as_str() {
-        Some(plain) => hex(plain),
-        None => bytes(case, "hex"),
-    };
+    let frame = plain_frame(case)?;
     let (header, body) = split(&frame)?;
     let envelope = read(&frame, &features)?;
     if i64::from(header.stream) != case["stream"].as_i64().expect("a stream") {

@@ -262,19 +262,17 @@ impl Writer<'_> {
                 self.string(table)?;
             }
             Detail::Unprepared { id } => self.short_bytes(FramePart::StatementId, id)?,
+            // Without the agreement the same condition is told by another code, without fields.
             Detail::RateLimit {
                 operation,
                 rejected_by_coordinator,
-            } => {
-                // Without the agreement the same condition is told by another code, without fields.
-                if self.features.rate_limit_error == Some(error.code) {
-                    let operation = match operation {
-                        OperationKind::Read => 0,
-                        OperationKind::Write => 1,
-                        OperationKind::Other(other) => *other,
-                    };
-                    self.raw(&[operation, u8::from(*rejected_by_coordinator)]);
-                }
+            } if self.features.rate_limit_error == Some(error.code) => {
+                let operation = match operation {
+                    OperationKind::Read => 0,
+                    OperationKind::Write => 1,
+                    OperationKind::Other(other) => *other,
+                };
+                self.raw(&[operation, u8::from(*rejected_by_coordinator)]);
             }
             _ => {}
         }
