@@ -20,10 +20,9 @@ pub(super) struct Fibre<H> {
     pub(super) state: FibreState,
     pub(super) target: Option<Target<H>>,
     pub(super) consistency: Consistency,
-    /// Whether the attempt's deadline is earlier than the request's.
-    pub(super) limited: bool,
     pub(super) since: Option<Instant>,
-    pub(super) deadline: Option<Instant>,
+    /// When the attempt is over, where that comes before the request's deadline.
+    pub(super) limit: Option<Instant>,
     past: Option<Box<Past>>,
 }
 
@@ -34,30 +33,36 @@ impl<H> Fibre<H> {
             state: FibreState::Idle,
             target: None,
             consistency,
-            limited: false,
             since: None,
-            deadline: None,
+            limit: None,
             past: None,
         }
     }
 
+    #[inline]
     pub(super) fn begin(
         &mut self,
         attempt: AttemptId,
         target: Target<H>,
         since: Option<Instant>,
-        deadline: Option<Instant>,
-        limited: bool,
+        limit: Option<Instant>,
     ) {
-        let moves = self.place().is_none_or(|old| old.host != target.host);
-        if let Some(past) = self.past.as_mut().filter(|_| moves) {
-            past.prepared.clear();
+        if let Some(past) = self.past.as_mut() {
+            let moves = self
+                .target
+                .as_ref()
+                .is_none_or(|old| old.host != target.host);
+            past.prepared.retain(|_| !moves);
         }
         self.attempt = attempt;
         self.target = Some(target);
         self.since = since;
-        self.deadline = deadline;
-        self.limited = limited;
+        self.limit = limit;
+    }
+
+    #[inline]
+    pub(super) fn is_waiting_for(&self, attempt: AttemptId) -> bool {
+        self.attempt == attempt && self.state == FibreState::Waiting
     }
 
     /// Says whether a reply is still to come.

@@ -18,6 +18,7 @@ pub mod statement;
 pub mod targets;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 pub use plan::{
@@ -29,6 +30,7 @@ use crate::error::request::{Attempt, RequestError};
 use crate::exec::fibre::{Fibre, FibreState};
 use crate::exec::targets::{Planned, Target, Targets};
 use crate::policy::load_balancing::{PlanRequest, RoutingView};
+use crate::policy::speculative::SpeculativePolicy;
 use crate::routing::Routing;
 use crate::wire::header::Opcode;
 use crate::wire::response::ResponseFrame;
@@ -42,15 +44,14 @@ use crate::wire::response::ResponseFrame;
 #[derive(Debug)]
 pub struct Execution<H> {
     plan: ExecutionPlan,
-    targets: Targets,
-    /// How many of the targets have been used up.
-    used: usize,
     filled: Filled,
     phase: Phase,
+    /// Whether the first attempt has begun and nobody was told yet.
+    send_first: bool,
+    attempts_begun: u32,
     clock: Option<Instant>,
     first: Fibre<H>,
-    attempts_begun: u32,
-    output: Option<ExecutionOutput<H>>,
+    result: Option<Result<ResponseFrame, RequestError>>,
     /// What only a request needs that does not succeed at once.
     trouble: Option<Box<Trouble<H>>>,
 }
@@ -61,14 +62,13 @@ impl<H: Clone> Execution<H> {
         let first = Fibre::new(plan.settings.consistency);
         Self {
             plan,
-            targets: Targets::new(),
-            used: 0,
             filled: Filled::Nothing,
             phase: Phase::New,
+            send_first: false,
+            attempts_begun: 0,
             clock: None,
             first,
-            attempts_begun: 0,
-            output: None,
+            result: None,
             trouble: None,
         }
     }
@@ -88,16 +88,38 @@ impl<H: Clone> Execution<H> {
             self.expire(cluster);
             return;
         }
-        match (self.plan.only, self.plan.prefer) {
-            (Some(only), _) => {
-                self.targets.push(only);
-                self.filled = Filled::All;
+        let choice = match (self.plan.only, self.plan.prefer) {
+            (None, None) => {
+                self.filled = Filled::First;
+                let (request, view) = (self.plan_request(), cluster.view());
+                self.plan.profile.load_balancing.first(&request, &view)
             }
-            (None, Some(prefer)) => self.targets.push(prefer),
-            (None, None) => self.fill(cluster),
+            (None, Some(prefer)) => Some(prefer),
+            (Some(only), _) => {
+                self.filled = Filled::All;
+                Some(only)
+            }
+        };
+        match choice.and_then(|choice| cluster.connect(choice, self.plan.seed)) {
+            Some(target) if !matches!(self.plan.kind, StatementKind::TextWithValues(_)) => {
+                self.attempts_begun = 1;
+                let limit = self.attempt_limit();
+                self.first.begin(AttemptId(1), target, self.clock, limit);
+                self.first.state = FibreState::Waiting;
+                self.send_first = true;
+            }
+            Some(target) => self.dispatch(0, target),
+            None => {
+                let trouble = self.trouble();
+                choice
+                    .into_iter()
+                    .for_each(|choice| trouble.targets.push(choice));
+                self.go_on(0, cluster);
+            }
         }
-        self.go_on(0, cluster);
-        self.arm_copies(now);
+        if self.plan.profile.speculative != SpeculativePolicy::None {
+            self.arm_copies(now);
+        }
     }
 
     /// Takes the reply to an attempt, or why there is none.
@@ -112,24 +134,21 @@ impl<H: Clone> Execution<H> {
         routing: &Routing<H>,
         connections: &dyn Connections<H>,
     ) {
-        let is_first = self.first.attempt == attempt && self.first.state == FibreState::Waiting;
+        // The likely case: the only attempt is out and is answered with a result.
+        let is_plain = self.trouble.is_none() && self.first.is_waiting_for(attempt);
         match reply {
-            Ok(frame)
-                if is_first
-                    && frame.header.opcode == Opcode::Result
-                    && self.phase == Phase::Running =>
-            {
-                self.succeed(0, frame);
+            Ok(frame) if is_plain && frame.header.opcode == Opcode::Result => {
+                self.phase = Phase::Ended;
+                self.first.state = FibreState::Ended;
+                self.result = Some(Ok(frame));
             }
-            reply => self.handle_trouble(
-                now,
-                attempt,
-                reply,
-                Cluster {
+            reply => {
+                let cluster = Cluster {
                     routing,
                     connections,
-                },
-            ),
+                };
+                self.handle_trouble(now, attempt, reply, cluster);
+            }
         }
     }
 
@@ -159,10 +178,15 @@ impl<H: Clone> Execution<H> {
     /// Returns what to do next; none when there is nothing to do but wait.
     #[inline]
     pub fn poll_output(&mut self) -> Option<ExecutionOutput<H>> {
-        match self.output.take() {
-            Some(output) => Some(output),
-            None => self.trouble.as_mut()?.outputs.pop_front(),
+        if self.send_first {
+            self.send_first = false;
+            return self.send_output(&self.first);
         }
+        let queued = self
+            .trouble
+            .as_mut()
+            .and_then(|trouble| trouble.outputs.pop_front());
+        queued.or_else(|| self.result.take().map(ExecutionOutput::Done))
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout); none while attempts wait, because they carry
@@ -222,10 +246,11 @@ impl<H: Clone> Execution<H> {
         if self.trouble.is_some() {
             self.abandon_all();
         }
-        self.push(ExecutionOutput::Done(result));
+        self.result = Some(result);
     }
 
     /// Moves a fibre to the next target that has a connection, or ends it.
+    #[cold]
     fn go_on(&mut self, at: usize, cluster: Cluster<'_, H>) {
         match self.next_target(cluster) {
             Some(target) => self.dispatch(at, target),
@@ -235,9 +260,10 @@ impl<H: Clone> Execution<H> {
 
     fn next_target(&mut self, cluster: Cluster<'_, H>) -> Option<Target<H>> {
         loop {
-            match self.targets.get(self.used) {
+            let trouble = self.trouble();
+            match trouble.targets.get(trouble.used) {
                 Some(planned) => {
-                    self.used += 1;
+                    trouble.used += 1;
                     match cluster.connect(planned, self.plan.seed) {
                         Some(target) => return Some(target),
                         None => self.note_no_connection(planned, cluster),
@@ -251,42 +277,43 @@ impl<H: Clone> Execution<H> {
 
     /// Asks the policy for its first target, and when that was not enough for all others.
     fn fill(&mut self, cluster: Cluster<'_, H>) {
-        let request = PlanRequest {
+        let (request, view) = (self.plan_request(), cluster.view());
+        let profile = Arc::clone(&self.plan.profile);
+        let filled = self.filled;
+        let targets = &mut self.trouble().targets;
+        self.filled = match filled {
+            Filled::Nothing => {
+                let first = profile.load_balancing.first(&request, &view);
+                first.into_iter().for_each(|first| targets.push(first));
+                Filled::First
+            }
+            Filled::First | Filled::All => {
+                profile.load_balancing.rest(&request, &view, targets);
+                Filled::All
+            }
+        };
+    }
+
+    fn plan_request(&self) -> PlanRequest {
+        PlanRequest {
             table: self.plan.table,
             token: self.plan.token,
             stable: self.plan.conditional || self.plan.settings.consistency.is_serial(),
             seed: self.plan.seed,
-        };
-        let view = RoutingView::new(cluster.routing, cluster.connections);
-        let policy = &*self.plan.profile.load_balancing;
-        match self.filled {
-            Filled::Nothing => {
-                self.filled = Filled::First;
-                if let Some(first) = policy.first(&request, &view) {
-                    self.targets.push(first);
-                }
-            }
-            Filled::First => {
-                self.filled = Filled::All;
-                policy.rest(&request, &view, &mut self.targets);
-            }
-            Filled::All => (),
         }
     }
 
-    /// Begins an attempt.
+    /// Begins an attempt that is not simply the first one.
     fn dispatch(&mut self, at: usize, target: Target<H>) {
         self.attempts_begun += 1;
         let attempt = AttemptId(self.attempts_begun);
-        let deadline = self.attempt_deadline();
-        let limited = deadline != self.plan.settings.deadline;
-        let clock = self.clock;
+        let (clock, limit) = (self.clock, self.attempt_limit());
         if let Some(fibre) = self.fibre_mut(at) {
-            fibre.begin(attempt, target, clock, deadline, limited);
+            fibre.begin(attempt, target, clock, limit);
         }
         match &self.plan.kind {
             StatementKind::TextWithValues(text) => {
-                let text = text.clone();
+                let text = Arc::clone(text);
                 self.prepare(at, text, None);
             }
             _ => self.send(at),
@@ -294,44 +321,36 @@ impl<H: Clone> Execution<H> {
     }
 
     fn send(&mut self, at: usize) {
-        let Some(fibre) = self.fibre_mut(at) else {
-            return;
-        };
-        fibre.state = FibreState::Waiting;
-        let Some(to) = fibre.target.clone() else {
-            return;
-        };
-        let params = SendParams::new(fibre.consistency, fibre.deadline);
-        let output = ExecutionOutput::Send {
+        if let Some(fibre) = self.fibre_mut(at) {
+            fibre.state = FibreState::Waiting;
+        }
+        let output = self.fibre(at).and_then(|fibre| self.send_output(fibre));
+        self.trouble().outputs.extend(output);
+    }
+
+    fn send_output(&self, fibre: &Fibre<H>) -> Option<ExecutionOutput<H>> {
+        let to = fibre.target.clone()?;
+        let params = SendParams::new(fibre.consistency, self.deadline_of(fibre));
+        Some(ExecutionOutput::Send {
             attempt: fibre.attempt,
             to,
             params,
-        };
-        self.push(output);
+        })
     }
 
-    fn push(&mut self, output: ExecutionOutput<H>) {
-        let is_first = self.output.is_none()
-            && self
-                .trouble
-                .as_ref()
-                .is_none_or(|trouble| trouble.outputs.is_empty());
-        if is_first {
-            self.output = Some(output);
-        } else {
-            self.trouble().outputs.push_back(output);
-        }
+    /// Returns when an attempt that begins now is over by its own limit, where that comes before the request's.
+    fn attempt_limit(&self) -> Option<Instant> {
+        let limit = self.plan.profile.attempt_timeout?;
+        let own = self.clock?.checked_add(limit)?;
+        self.plan
+            .settings
+            .deadline
+            .is_none_or(|whole| own < whole)
+            .then_some(own)
     }
 
-    fn attempt_deadline(&self) -> Option<Instant> {
-        let limit = self.plan.profile.attempt_timeout;
-        let own = limit
-            .zip(self.clock)
-            .and_then(|(limit, now)| now.checked_add(limit));
-        match (own, self.plan.settings.deadline) {
-            (Some(own), Some(whole)) => Some(own.min(whole)),
-            (own, whole) => own.or(whole),
-        }
+    fn deadline_of(&self, fibre: &Fibre<H>) -> Option<Instant> {
+        fibre.limit.or(self.plan.settings.deadline)
     }
 
     fn is_late(&self, now: Instant) -> bool {
@@ -366,7 +385,9 @@ impl<H: Clone> Execution<H> {
     }
 
     fn trouble(&mut self) -> &mut Trouble<H> {
-        self.trouble.get_or_insert_with(Box::default)
+        let first = self.first.place();
+        self.trouble
+            .get_or_insert_with(|| Box::new(Trouble::new(first)))
     }
 }
 
@@ -391,8 +412,11 @@ enum Phase {
 /// Holds what only a request needs that does not succeed at once.
 #[derive(Debug)]
 struct Trouble<H> {
+    targets: Targets,
+    /// How many of the targets have been used up.
+    used: usize,
     attempts: Vec<Attempt>,
-    /// Outputs behind the first one.
+    /// Outputs before the result.
     outputs: VecDeque<ExecutionOutput<H>>,
     /// Copies of the request that race with the first one.
     copies: Vec<Fibre<H>>,
@@ -402,9 +426,14 @@ struct Trouble<H> {
     winner: Option<Planned>,
 }
 
-impl<H> Default for Trouble<H> {
-    fn default() -> Self {
+impl<H> Trouble<H> {
+    /// Begins after the first attempt, which used up one target.
+    fn new(first: Option<Planned>) -> Self {
+        let mut targets = Targets::new();
+        first.into_iter().for_each(|first| targets.push(first));
         Self {
+            used: targets.len(),
+            targets,
             attempts: Vec::new(),
             outputs: VecDeque::new(),
             copies: Vec::new(),
@@ -428,7 +457,11 @@ impl<H> Clone for Cluster<'_, H> {
 
 impl<H> Copy for Cluster<'_, H> {}
 
-impl<H: Clone> Cluster<'_, H> {
+impl<'a, H: Clone> Cluster<'a, H> {
+    fn view(self) -> RoutingView<'a, H> {
+        RoutingView::new(self.routing, self.connections)
+    }
+
     /// Picks the least busy connection to a place: of its shard if that has one, else of the whole node.
     fn connect(self, planned: Planned, seed: u64) -> Option<Target<H>> {
         let pool = self.routing.pool(planned.host)?;

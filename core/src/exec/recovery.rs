@@ -175,8 +175,9 @@ impl<H: Clone> Execution<H> {
         let Some(to) = fibre.target.clone() else {
             return;
         };
-        let (attempt, deadline) = (fibre.attempt, fibre.deadline);
-        self.push(ExecutionOutput::Prepare {
+        let (attempt, limit) = (fibre.attempt, fibre.limit);
+        let deadline = limit.or(self.plan.settings.deadline);
+        self.trouble().outputs.push_back(ExecutionOutput::Prepare {
             attempt,
             to,
             text,
@@ -203,7 +204,7 @@ impl<H: Clone> Execution<H> {
         } else {
             error.fate
         };
-        let limited = fibre.limited;
+        let limited = fibre.limit.is_some();
         match RequestErrorKind::of_attempt(error) {
             RequestErrorKind::Expired if !limited => {
                 self.note(at, RequestErrorKind::Expired, fate, cluster);
@@ -398,7 +399,9 @@ impl<H: Clone> Execution<H> {
             .map(|fibre| fibre.attempt)
             .collect();
         for attempt in out {
-            self.push(ExecutionOutput::Abandon { attempt });
+            self.trouble()
+                .outputs
+                .push_back(ExecutionOutput::Abandon { attempt });
         }
     }
 

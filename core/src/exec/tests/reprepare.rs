@@ -1,0 +1,184 @@
+//! Statements that a node has forgotten.
+
+use std::time::Duration;
+
+use crate::error::connect::{AttemptErrorKind, Fate};
+use crate::error::request::{RequestErrorKind, UnpreparedError};
+use crate::exec::StatementKind;
+use crate::exec::fixtures::*;
+use crate::exec::statement::Choice;
+
+#[test]
+fn a_forgotten_statement_is_prepared_again_on_the_same_node() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        idempotent: false,
+        prefer: Some(place(1)),
+        ..Setup::default()
+    });
+    assert_eq!(sent_to(&drive.start()), 1);
+    let attempt = drive.last_attempt;
+    let seen = drive.answer(unprepared(b"id"));
+    assert!(matches!(&seen[..], [Seen::Prepare { to: 1, text }] if text == "SELECT"));
+    assert_eq!(sent_to(&drive.answer(prepared_frame(b"id", &[], None))), 1);
+    assert_eq!(drive.last_attempt, attempt, "it is all one attempt");
+    done(drive.answer(void()));
+    assert_eq!(
+        (drive.execution.retries(), drive.execution.attempts().len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_statement_that_stays_unknown_ends_the_request() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    drive.answer(prepared_frame(b"id", &[], None));
+    let error = failed(drive.answer(unprepared(b"id")));
+    let RequestErrorKind::Unprepared(cause) = error.kind() else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*cause, UnpreparedError::Again { id: bytes(b"id") });
+}
+
+#[test]
+fn a_foreign_id_is_an_error_without_a_prepare() {
+    for kind in [
+        StatementKind::Prepared(preparation(b"\x01")),
+        StatementKind::Text,
+    ] {
+        let mut drive = Drive::new(Setup {
+            kind,
+            ..Setup::default()
+        });
+        drive.start();
+        let error = failed(drive.answer(unprepared(b"\x02")));
+        let RequestErrorKind::Unprepared(cause) = error.kind() else {
+            panic!("{error:?}")
+        };
+        assert_eq!(
+            cause.to_string(),
+            "the server misses statement 02, which is not part of the request"
+        );
+    }
+}
+
+#[test]
+fn a_changed_id_is_an_error_that_names_both() {
+    let kind = StatementKind::Prepared(preparation(b"\xaa\xbb"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"\xaa\xbb"));
+    let error = failed(drive.answer(prepared_frame(b"\xcc\xdd", &[], None)));
+    let RequestErrorKind::Unprepared(cause) = error.kind() else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        cause.to_string(),
+        "the statement had id aabb and has id ccdd after it was prepared again"
+    );
+}
+
+#[test]
+fn a_statement_that_became_invalid_ends_with_the_servers_words() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    let error = failed(drive.answer(error(0x2200)));
+    assert_eq!(error.server_error().map(|error| error.code), Some(0x2200));
+    assert!(!error.is_retryable());
+}
+
+#[test]
+fn a_connection_that_breaks_while_preparing_again_leaves_the_next_target() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        idempotent: false,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    assert_eq!(sent_to(&drive.lose(broken(), Fate::MaybeApplied)), 1);
+    // The next node may have forgotten it as well.
+    assert!(matches!(
+        drive.answer(unprepared(b"id"))[..],
+        [Seen::Prepare { to: 1, .. }]
+    ));
+}
+
+#[test]
+fn the_deadline_spans_preparing_again() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut setup = Setup {
+        kind,
+        ..Setup::default()
+    };
+    setup.options.timeout = Choice::Set(Duration::from_millis(100));
+    let mut drive = Drive::new(setup);
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    drive.now = drive.start + Duration::from_millis(100);
+    let error = failed(drive.lose(AttemptErrorKind::Expired, Fate::MaybeApplied));
+    assert!(matches!(error.kind(), RequestErrorKind::Expired));
+    assert_eq!(
+        error.fate(),
+        Fate::NotSent,
+        "the statement itself was refused"
+    );
+}
+
+#[test]
+fn each_forgotten_child_of_a_batch_is_prepared_again_once() {
+    let kind = || StatementKind::Batch([preparation(b"1"), preparation(b"2")].into());
+    let mut drive = Drive::new(Setup {
+        kind: kind(),
+        idempotent: false,
+        ..Setup::default()
+    });
+    drive.start();
+    for id in [b"2", b"1"] {
+        assert!(matches!(
+            drive.answer(unprepared(id))[..],
+            [Seen::Prepare { to: 0, .. }]
+        ));
+        assert_eq!(sent_to(&drive.answer(prepared_frame(id, &[], None))), 0);
+    }
+    done(drive.answer(void()));
+
+    let mut drive = Drive::new(Setup {
+        kind: kind(),
+        ..Setup::default()
+    });
+    drive.start();
+    failed(drive.answer(unprepared(b"3")));
+}
+
+#[test]
+fn a_text_with_values_is_prepared_and_executed_on_one_connection() {
+    let kind = StatementKind::TextWithValues("INSERT".into());
+    let mut drive = Drive::new(Setup {
+        kind,
+        ..Setup::default()
+    });
+    assert!(matches!(&drive.start()[..], [Seen::Prepare { to: 0, text }] if text == "INSERT"));
+    assert!(matches!(
+        drive.answer(overloaded())[..],
+        [Seen::Prepare { to: 1, .. }]
+    ));
+    assert_eq!(sent_to(&drive.answer(prepared_frame(b"id", &[], None))), 1);
+    done(drive.answer(void()));
+}
