@@ -5,17 +5,14 @@ mod deadlines;
 mod reprepare;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::fixtures::*;
-use super::statement::Choice;
-use super::{AttemptId, Execution, ExecutionPlan, StatementKind};
+use super::{Execution, ExecutionPlan};
 use crate::config::profile::ExecutionProfile;
-use crate::error::connect::{AttemptError, AttemptErrorKind, Fate};
+use crate::error::connect::{AttemptErrorKind, Fate};
 use crate::error::protocol::FrameEncodeError;
-use crate::error::request::{ErrorCategory, RequestErrorKind, UnpreparedError};
+use crate::error::request::{ErrorCategory, RequestErrorKind};
 use crate::policy::retry::{Failure, FallthroughRetry, RetryDecision, RetryPolicy};
-use crate::policy::speculative::SpeculativePolicy;
 use crate::wire::consistency::Consistency;
 use crate::wire::header::{Flags, Opcode};
 
@@ -446,7 +443,7 @@ fn a_rate_limit_is_not_retried() {
 #[test]
 fn an_execution_is_small_enough_to_live_in_the_callers_future() {
     assert!(
-        size_of::<Execution<Arc<u8>>>() <= 512,
+        size_of::<Execution<Arc<u8>>>() <= 320,
         "{}",
         size_of::<Execution<Arc<u8>>>()
     );

@@ -74,7 +74,7 @@ fn many_pages_with_a_failure_each_never_use_up_the_plan() {
         let first = sent_to(&drive.start());
         assert_eq!(
             Some(place(first)),
-            prefer.or(Some(place(0))),
+            prefer.or_else(|| Some(place(0))),
             "the last good node comes first"
         );
         let second = sent_to(&drive.answer(overloaded()));

@@ -121,7 +121,7 @@ fn news_from_rows_replace_columns_and_id_together() {
     let statement = with_cell(&[("a", INT)], Some(b"h1"));
     let seen = statement.shape();
     learn(&statement, &seen, &rows_changed(b"h2", &["a", "b"]));
-    assert_eq!(pair(&statement), (2, Some(&b"h2"[..]).map(<[u8]>::to_vec)));
+    assert_eq!(pair(&statement), (2, Some(b"h2".to_vec())));
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn text_and_prepared_statements_are_told_apart() {
     assert!(!kinds(&"SELECT") && !kinds(&String::from("SELECT")));
     assert!(kinds(&Statement::new("SELECT")));
     assert!(matches!(
-        (&prepared(b"id", &[], None)).as_statement(),
+        prepared(b"id", &[], None).as_statement(),
         AnyStatement::Prepared(_)
     ));
 }
