@@ -23,12 +23,12 @@ pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
         let ty = input.read_type(field);
         quote!(plan.check::<#ty>(columns, #place)?;)
     });
-    let locals = input.columns().map(|(_, field)| {
+    let locals = input.columns().map(|(place, field)| {
         let (local, ty) = (&field.local, input.read_type(field));
         if field.default {
-            quote!(let #local = row.read::<::core::option::Option<#ty>>()?.unwrap_or_default();)
+            quote!(let #local = cells.read::<::core::option::Option<#ty>>(#place)?.unwrap_or_default();)
         } else {
-            quote!(let #local = row.read::<#ty>()?;)
+            quote!(let #local = cells.read::<#ty>(#place)?;)
         }
     });
     let straight = input.build(|_, field| {
@@ -62,7 +62,9 @@ pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
                 row: &mut #krate::types::RowView<'__r>,
             ) -> ::core::result::Result<Self, #krate::types::DecodeError> {
                 if plan.in_order() {
+                    let mut cells = row.first::<#count>()?;
                     #(#locals)*
+                    cells.end(row);
                     return ::core::result::Result::Ok(#straight);
                 }
                 let picked = plan.pick(row)?;

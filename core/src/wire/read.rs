@@ -30,6 +30,7 @@ pub enum WireValue<'a> {
 
 impl<'a> Reader<'a> {
     /// Starts at the front of a slice. [`Self::shared_bytes`] will copy.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
@@ -39,6 +40,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Starts at the front of a shared buffer. [`Self::shared_bytes`] will not copy.
+    #[inline]
     pub fn of_bytes(bytes: &'a Bytes) -> Self {
         Self {
             rest: bytes,
@@ -48,16 +50,19 @@ impl<'a> Reader<'a> {
     }
 
     /// How many bytes were read.
+    #[inline]
     pub fn offset(&self) -> usize {
         self.total - self.rest.len()
     }
 
     /// How many bytes are left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
     /// Whether nothing is left.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -73,6 +78,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes exactly `n` bytes.
+    #[inline]
     pub fn bytes_exact(&mut self, n: usize) -> Result<&'a [u8], ProtocolError> {
         let Some((taken, rest)) = self.rest.split_at_checked(n) else {
             return Err(self.cut(n));
@@ -81,6 +87,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
             return Err(self.cut(N));
@@ -98,21 +105,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a `[byte]`.
+    #[inline]
     pub fn byte(&mut self) -> Result<u8, ProtocolError> {
         self.array().map(|[byte]| byte)
     }
 
     /// Reads a `[short]`.
+    #[inline]
     pub fn short(&mut self) -> Result<u16, ProtocolError> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// Reads an `[int]`.
+    #[inline]
     pub fn int(&mut self) -> Result<i32, ProtocolError> {
         self.array().map(i32::from_be_bytes)
     }
 
     /// Reads a `[long]`.
+    #[inline]
     pub fn long(&mut self) -> Result<i64, ProtocolError> {
         self.array().map(i64::from_be_bytes)
     }
@@ -228,6 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `[bytes]`: none for any negative length.
+    #[inline]
     pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, ProtocolError> {
         let length = self.int()?;
         match usize::try_from(length) {

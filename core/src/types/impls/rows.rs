@@ -30,7 +30,10 @@ macro_rules! row {
 
             #[inline]
             fn from_row(_plan: &(), row: &mut RowView<'r>) -> Result<Self, DecodeError> {
-                Ok(($(row.read::<$name>()?,)+))
+                let mut cells = row.first::<$count>()?;
+                let read = ($(cells.read::<$name>($index)?,)+);
+                cells.end(row);
+                Ok(read)
             }
         }
 
