@@ -3,11 +3,13 @@
 
 use std::time::Instant;
 
+use crate::conn::frames::stray;
 use crate::conn::line::{Found, Line, Waiting};
 use crate::conn::output::{ConnectionOutput, Queued, StreamKey, SubmitError, Ticket};
+use crate::conn::phase::OPCODE_AT;
 use crate::conn::send::LooseFrame;
 use crate::conn::streams::{Answered, InFlight};
-use crate::conn::{Connection, Draining, OPCODE_AT, Phase, stray};
+use crate::conn::{Connection, Draining, Phase};
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::notify::Note;

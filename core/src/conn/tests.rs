@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::config::session::SessionConfig;
 use crate::error::connect::ConnectPhase;
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::policy::auth::PlainCredentials;
 use crate::seed::Seed;
-use crate::wire::{EventKind, ParamsRef};
+use crate::wire::{Direction, EventKind, ParamsRef, RawHeader, Response, ServerEvent};
 
 mod framing;
 mod handshake;
@@ -215,6 +216,22 @@ impl Bench {
 
     pub(super) fn submit(&mut self, ticket: u64) -> StreamKey {
         self.query(ticket, "SELECT", None).unwrap()
+    }
+
+    pub(super) fn submit_all(&mut self, tickets: impl IntoIterator<Item = u64>) {
+        for ticket in tickets {
+            self.submit(ticket);
+        }
+    }
+
+    pub(super) fn submit_all_within(
+        &mut self,
+        tickets: impl IntoIterator<Item = u64>,
+        deadline: Duration,
+    ) {
+        for ticket in tickets {
+            self.submit_within(ticket, deadline);
+        }
     }
 
     pub(super) fn submit_within(&mut self, ticket: u64, deadline: Duration) -> StreamKey {

@@ -34,7 +34,7 @@ fn play(mut piece: impl FnMut() -> usize) -> (Vec<String>, Vec<u8>) {
     let mut written = Vec::new();
     for (index, bytes) in conversation().into_iter().enumerate() {
         if index == 2 {
-            (1..=7).for_each(|ticket| drop(bench.submit(ticket)));
+            bench.submit_all(1..=7);
         }
         written.extend(bench.written());
         let mut rest = &bytes[..];
@@ -81,7 +81,7 @@ fn a_conversation_means_the_same_when_cut_once_at_any_byte() {
     .concat();
     let run = |cut: usize| {
         let mut bench = Bench::open(|_| ());
-        (1..=3).for_each(|ticket| drop(bench.submit(ticket)));
+        bench.submit_all(1..=3);
         bench.written();
         bench.peer(&short[..cut]);
         let mut told = bench.told();
@@ -101,7 +101,7 @@ fn an_end_of_input_at_any_byte_gives_each_request_one_reply() {
     let bytes = [result(2, 7), void(1), error(3, 0x2200, "bad")].concat();
     for cut in 0..=bytes.len() {
         let mut bench = Bench::open(|_| ());
-        (1..=4).for_each(|ticket| drop(bench.submit(ticket)));
+        bench.submit_all(1..=4);
         bench.written();
         bench.peer(&bytes[..cut]);
         bench.conn.handle_eof(bench.now);
@@ -130,7 +130,7 @@ fn random_bytes_never_do_more_than_close_the_connection() {
             Bench::new(plan(|_| ()))
         };
         if bench.conn.is_open() {
-            (1..=8).for_each(|ticket| drop(bench.submit(ticket)));
+            bench.submit_all(1..=8);
             bench.written();
         }
         // Start from something valid and spoil it, so that more than the first byte is reached.
@@ -274,7 +274,7 @@ fn a_stream_of_small_answers_needs_no_new_memory() {
     let mut bench = Bench::open(|_| ());
     let mut places = std::collections::BTreeSet::new();
     for round in 0..10_000 {
-        (1..=8).for_each(|ticket| drop(bench.submit(ticket)));
+        bench.submit_all(1..=8);
         bench.written();
         places.insert(bench.conn.recv_buffer().as_ptr().addr() >> 17);
         (1..=8).for_each(|stream| {

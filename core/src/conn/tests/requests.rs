@@ -38,11 +38,11 @@ fn answers_find_their_requests_in_any_order() {
 #[test]
 fn the_stream_freed_last_is_used_first() {
     let mut bench = Bench::open(|_| ());
-    (1..=3).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(1..=3);
     bench.written();
     bench.peer(&void(1));
     bench.peer(&void(3));
-    (4..=6).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(4..=6);
     assert_eq!(streams(&bench.requests()), [3, 1, 4]);
 }
 
@@ -70,7 +70,7 @@ fn streams_stay_in_range_and_skip_the_one_that_never_answers() {
 #[test]
 fn surplus_requests_wait_in_line_and_every_one_ends_once() {
     let mut bench = Bench::open(in_flight_max(4));
-    (0..14).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(0..14);
     assert_eq!(bench.conn.in_flight(), 14);
     let mut answered = Vec::new();
     loop {
@@ -97,7 +97,7 @@ fn surplus_requests_wait_in_line_and_every_one_ends_once() {
 fn all_ids_there_are_can_be_in_flight_and_the_rest_wait() {
     let mut bench = Bench::open(|_| ());
     let all = u64::from(crate::config::limits::Limits::STREAMS_MAX);
-    (0..all + 10).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(0..all + 10);
     let seen = bench.requests();
     assert_eq!(u64::try_from(seen.len()).unwrap(), all);
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_request_abandoned_before_it_was_sent_is_never_sent() {
     let texts: Vec<&[u8]> = seen.iter().map(|seen| &seen.body[4..6]).collect();
     assert_eq!(texts, [b"Q1", b"Q4"]);
     // The ids are free at once.
-    (6..=8).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(6..=8);
     let mut used = streams(&bench.requests());
     used.sort_unstable();
     assert_eq!(used, [2, 3, 5]);
@@ -240,7 +240,7 @@ fn a_reply_that_was_not_taken_yet_does_not_come_out_after_abandoning() {
 fn the_answer_of_an_expired_request_never_reaches_the_next_one() {
     let mut bench = Bench::open(in_flight_max(4));
     bench.submit_within(1, ms(10));
-    (2..=4).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(2..=4);
     bench.written();
     bench.pass(ms(10));
     assert_eq!(
@@ -453,7 +453,7 @@ fn a_short_gather_list_is_filled_and_the_rest_comes_next() {
 #[test]
 fn a_lost_connection_says_of_each_request_whether_it_was_sent() {
     let mut bench = Bench::open(in_flight_max(3));
-    (1..=4).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(1..=4);
     let all = bench.write(5).len();
     assert_eq!(all, 5);
     bench
@@ -541,7 +541,7 @@ fn a_connection_with_nothing_in_flight_drains_at_once() {
 #[test]
 fn one_failed_write_does_not_spoil_requests_that_were_sent() {
     let mut bench = Bench::open(|_| ());
-    (1..=5).for_each(|ticket| drop(bench.submit(ticket)));
+    bench.submit_all(1..=5);
     bench.written();
     bench.submit(6);
     bench.write(4);

@@ -1,0 +1,193 @@
+//! Owns what arrives, frame by frame: which headers are acceptable, and whom a frame is for.
+//! Leaves out the life of requests and the steps of the handshake, which it hands frames to.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::conn::output::ConnectionOutput;
+use crate::conn::phase::{Say, Step};
+use crate::conn::{Connection, EVENT_STREAM, HANDSHAKE_STREAM, KEEPALIVE_STREAM, Phase};
+use crate::error::connect::{ConnectCause, ConnectionError};
+use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
+use crate::notify::Note;
+use crate::wire::{
+    Direction, Flags, FrameHeader, Opcode, RawHeader, Response, ResponseFrame, ServerEvent,
+};
+
+impl Connection {
+    pub(super) fn read_frames(&mut self, now: Instant) -> Result<(), ProtocolError> {
+        if let Phase::Handshake(_) = self.phase {
+            self.check_first_byte()?;
+        }
+        while let Some(bytes) = self.recv.header() {
+            let header = match self.check_header(RawHeader::parse(bytes)) {
+                Ok(header) => header,
+                Err(Refused::Protocol(error)) => return Err(error),
+                Err(Refused::Version(server)) => {
+                    self.fail_connect(ConnectCause::Version { server });
+                    return Ok(());
+                }
+            };
+            let Some(body) = self.recv.take_body(header.length) else {
+                break;
+            };
+            self.handle_frame(now, ResponseFrame { header, body })?;
+            if matches!(self.phase, Phase::Closed(_)) {
+                return Ok(());
+            }
+        }
+        self.recv.settle();
+        Ok(())
+    }
+
+    /// Refuses a peer that speaks another protocol before nine bytes of it arrived: it may never send as many.
+    fn check_first_byte(&self) -> Result<(), ProtocolError> {
+        match self.recv.first_byte() {
+            Some(byte) if byte & 0x80 == 0 => {
+                Err(ProtocolError::new(ProtocolErrorKind::WrongDirection, 0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn check_header(&self, raw: RawHeader) -> Result<FrameHeader, Refused> {
+        let asked = self.plan.version.byte();
+        if raw.version != asked && raw.direction == Direction::Response {
+            return Err(self.refuse_version(raw));
+        }
+        let header = FrameHeader::try_from(raw)?;
+        let max = self.plan.session.limits.frame_bytes_max;
+        let kind = if header.direction != Direction::Response {
+            ProtocolErrorKind::WrongDirection
+        } else if max < header.length {
+            ProtocolErrorKind::BodyTooLong {
+                length: header.length,
+                max,
+            }
+        } else if header.flags.contains(Flags::COMPRESSION) {
+            ProtocolErrorKind::CompressionNotAgreed
+        } else {
+            return Ok(header);
+        };
+        Err(ProtocolError::new(kind, 0).in_frame(raw.opcode).into())
+    }
+
+    /// The first answer may carry the server's own version: that is how it says what to ask for.
+    fn refuse_version(&self, raw: RawHeader) -> Refused {
+        match &self.phase {
+            Phase::Handshake(handshake)
+                if handshake.step == Step::Options && VERSIONS_KNOWN.contains(&raw.version) =>
+            {
+                Refused::Version(raw.version)
+            }
+            _ => ProtocolError::new(ProtocolErrorKind::UnexpectedVersion(raw.version), 0)
+                .in_frame(raw.opcode)
+                .into(),
+        }
+    }
+
+    #[inline]
+    fn handle_frame(&mut self, now: Instant, frame: ResponseFrame) -> Result<(), ProtocolError> {
+        let stream = frame.header.stream;
+        match &self.phase {
+            Phase::Open | Phase::Draining(_) if 0 < stream && stream != KEEPALIVE_STREAM => {
+                self.handle_answer(frame)
+            }
+            _ if frame.header.opcode == Opcode::Event && stream == EVENT_STREAM => {
+                self.handle_event(&frame);
+                Ok(())
+            }
+            Phase::Handshake(_) => self.handle_step(now, &frame),
+            _ if stream == KEEPALIVE_STREAM => match frame.header.opcode {
+                Opcode::Supported | Opcode::Error if self.keepalive.answered() => Ok(()),
+                _ => Err(stray(&frame)),
+            },
+            _ => self.handle_connection_error(&frame),
+        }
+    }
+
+    /// Takes an error that the server could not tie to a request; nothing else may come on these streams.
+    fn handle_connection_error(&mut self, frame: &ResponseFrame) -> Result<(), ProtocolError> {
+        if frame.header.opcode != Opcode::Error {
+            return Err(stray(frame));
+        }
+        if let Response::Error(error) = frame.parse(&self.features)?.response {
+            self.fail(ConnectionError::Server(Arc::new(error)));
+        }
+        Ok(())
+    }
+
+    fn handle_event(&mut self, frame: &ResponseFrame) {
+        let address = || self.plan.address.clone();
+        let output = match frame
+            .parse(&self.features)
+            .map(|envelope| envelope.response)
+        {
+            Ok(Response::Event(ServerEvent::Unknown { kind })) => {
+                ConnectionOutput::Note(Note::EventUnknown {
+                    address: address(),
+                    kind,
+                })
+            }
+            Ok(Response::Event(event)) => ConnectionOutput::Event(event),
+            Ok(_) => return,
+            Err(error) => ConnectionOutput::Note(Note::EventUnreadable {
+                address: address(),
+                error,
+            }),
+        };
+        self.put(output);
+    }
+
+    fn handle_step(&mut self, now: Instant, frame: &ResponseFrame) -> Result<(), ProtocolError> {
+        let Phase::Handshake(handshake) = &mut self.phase else {
+            return Ok(());
+        };
+        // An error can come on a stream of the server's choice; it can only mean the one request under way.
+        let FrameHeader { stream, opcode, .. } = frame.header;
+        if stream != HANDSHAKE_STREAM && (opcode != Opcode::Error || 0 < stream) {
+            return Err(stray(frame));
+        }
+        let said = handshake.answer(&self.plan, frame);
+        self.features = *handshake.features();
+        let notes = std::mem::take(&mut handshake.notes);
+        notes
+            .into_iter()
+            .for_each(|note| self.put(ConnectionOutput::Note(note)));
+        match said {
+            Ok(Say::Ready(info)) => self.open(now, info),
+            Ok(say) => {
+                say.with_request(|request| self.say(request, HANDSHAKE_STREAM));
+            }
+            Err(cause) => self.fail_connect(cause),
+        }
+        Ok(())
+    }
+}
+
+/// Says why a header is not acceptable.
+enum Refused {
+    Protocol(ProtocolError),
+    Version(u8),
+}
+
+impl From<ProtocolError> for Refused {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+/// Are the versions that a server of our time can ask us to speak.
+const VERSIONS_KNOWN: std::ops::RangeInclusive<u8> = 3..=5;
+
+pub(super) fn stray(frame: &ResponseFrame) -> ProtocolError {
+    ProtocolError::new(
+        ProtocolErrorKind::UnknownStream(frame.header.stream),
+        STREAM_AT,
+    )
+    .in_frame(frame.header.opcode.byte())
+}
+
+/// Is the place of the stream id in a header.
+const STREAM_AT: usize = 2;
