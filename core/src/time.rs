@@ -8,10 +8,10 @@ use crate::seed::Random;
 /// Keeps one deadline for each of many small keys, in buckets of a millisecond.
 ///
 /// Setting, clearing and firing cost O(1) amortised. A cleared or postponed deadline stays in its old bucket until
-/// that comes up, so a key whose deadline only ever moves later (a reused stream id) is not touched at all; there is
+/// that comes up, so a key whose deadline only ever moves later (a reused stream id) costs two comparisons; there is
 /// never more than one entry for a key. A deadline never fires early and at most a millisecond late.
 ///
-/// Costs 24 bytes for each key up to the largest one used, and 256 bytes for each magnitude of time in use.
+/// Costs 56 bytes for each key up to the largest one used, and 264 bytes for each magnitude of time in use.
 #[derive(Clone, Debug)]
 pub struct DeadlineWheel {
     /// Is the instant of tick 0.
@@ -23,7 +23,7 @@ pub struct DeadlineWheel {
     /// Counts the keys that have a deadline.
     live: usize,
     /// Is the start of the earliest occupied bucket.
-    next: Option<(u64, Instant)>,
+    next: Option<Instant>,
 }
 
 /// Holds 64 buckets, each 64 times as long as those of the level below.
@@ -35,10 +35,10 @@ struct Level {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Is when the key's deadline passes, or `NEVER`.
-    due: u64,
-    /// Is the tick the key's entry was filed under, or `NEVER` when it has no entry.
-    filed: u64,
+    /// Is when the key's deadline passes.
+    due: Option<Instant>,
+    /// Is what the key's entry was filed under, if it has one.
+    filed: Option<Instant>,
     level: u8,
     bucket: u8,
     previous: u32,
@@ -51,11 +51,12 @@ const BUCKET_BITS: u32 = 6;
 /// Six levels of 64 buckets span two years, beyond any sensible deadline; later ones are filed at the end and refiled.
 const LEVELS_MAX: u32 = 6;
 const SPAN: u64 = 1 << (LEVELS_MAX * BUCKET_BITS);
-const NEVER: u64 = u64::MAX;
+/// Leaves room above for one span, so that no sum overflows.
+const TICK_MAX: u64 = u64::MAX - SPAN;
 const NONE: u32 = u32::MAX;
 const UNUSED: Node = Node {
-    due: NEVER,
-    filed: NEVER,
+    due: None,
+    filed: None,
     level: 0,
     bucket: 0,
     previous: NONE,
@@ -78,44 +79,47 @@ impl DeadlineWheel {
     /// Sets or moves the deadline of a key.
     #[inline]
     pub fn set(&mut self, key: u32, at: Instant) {
-        let due = self.tick_after(at);
         let index = to_index(key);
-        if self.nodes.len() <= index {
-            self.nodes.resize(index + 1, UNUSED);
+        if let Some(node) = self.nodes.get_mut(index) {
+            self.live += usize::from(node.due.is_none());
+            node.due = Some(at);
+            // An entry filed earlier than the new deadline is good enough: it is refiled when its bucket comes up.
+            if node.filed.is_some_and(|filed| filed <= at) {
+                return;
+            }
+        } else {
+            self.nodes.resize(index.saturating_add(1), UNUSED);
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.due = Some(at);
+                self.live += 1;
+            }
         }
-        let Some(node) = self.nodes.get_mut(index) else {
-            return;
-        };
-        if node.due == NEVER {
-            self.live += 1;
-        }
-        node.due = due;
-        // An entry filed earlier than the new deadline is good enough: it is refiled when its bucket comes up.
-        if node.filed == NEVER || due < node.filed {
-            self.refile(key);
-        }
+        self.refile(key, at);
     }
 
     /// Forgets the deadline of a key, if it has one.
     #[inline]
     pub fn clear(&mut self, key: u32) {
-        if let Some(node) = self.nodes.get_mut(to_index(key))
-            && node.due != NEVER
-        {
-            node.due = NEVER;
-            self.live -= 1;
+        if let Some(node) = self.nodes.get_mut(to_index(key)) {
+            self.live -= usize::from(node.due.take().is_some());
         }
     }
 
     /// Takes out one key whose deadline has passed; call it until it returns none.
+    #[inline]
     pub fn pop_due(&mut self, now: Instant) -> Option<u32> {
         // The usual case: nothing is due and only the clock is compared.
-        if self.next.is_none_or(|(_, at)| now < at) {
-            return None;
+        if self.next.is_none_or(|at| now < at) {
+            None
+        } else {
+            self.pop_due_now(now)
         }
-        let now = self.tick_before(now);
+    }
+
+    fn pop_due_now(&mut self, now: Instant) -> Option<u32> {
+        let tick = self.tick_before(now);
         while let Some((level, bucket, start)) = self.earliest() {
-            if now < start {
+            if tick < start {
                 break;
             }
             self.elapsed = self.elapsed.max(start);
@@ -123,17 +127,18 @@ impl DeadlineWheel {
             let Some(node) = self.nodes.get_mut(to_index(key)) else {
                 continue;
             };
-            if node.due <= now {
-                node.due = NEVER;
-                self.live -= 1;
-                self.find_next();
-                return Some(key);
-            }
-            if node.due != NEVER {
-                self.refile(key);
+            match node.due {
+                Some(due) if due <= now => {
+                    node.due = None;
+                    self.live -= 1;
+                    self.find_next();
+                    return Some(key);
+                }
+                Some(due) => self.refile(key, due),
+                None => (),
             }
         }
-        self.elapsed = self.elapsed.max(now);
+        self.elapsed = self.elapsed.max(tick);
         self.find_next();
         None
     }
@@ -142,11 +147,7 @@ impl DeadlineWheel {
     /// at times before it.
     #[inline]
     pub fn next_due(&self) -> Option<Instant> {
-        if self.live == 0 {
-            None
-        } else {
-            self.next.map(|(_, at)| at)
-        }
+        if self.live == 0 { None } else { self.next }
     }
 
     /// Counts the keys that have a deadline.
@@ -169,14 +170,16 @@ impl DeadlineWheel {
     }
 
     /// Files a key's entry under its deadline, taking it from where it was.
-    fn refile(&mut self, key: u32) {
+    fn refile(&mut self, key: u32, due: Instant) {
         let Some(node) = self.nodes.get(to_index(key)).copied() else {
             return;
         };
-        if node.filed != NEVER {
+        if node.filed.is_some() {
             self.unlink(key, node);
         }
-        let filed = node.due.clamp(self.elapsed, self.elapsed + (SPAN - 1));
+        let filed = self
+            .tick_after(due)
+            .clamp(self.elapsed, self.elapsed + (SPAN - 1));
         let differing = (self.elapsed ^ filed) | 1;
         // A long way to a carry into the bits above the last level is filed in the last level all the same.
         let level = ((63 - differing.leading_zeros()) / BUCKET_BITS).min(LEVELS_MAX - 1);
@@ -198,16 +201,17 @@ impl DeadlineWheel {
         if let Some(old) = self.nodes.get_mut(to_index(old_head)) {
             old.previous = key;
         }
+        let filed_at = self.instant(filed);
         if let Some(node) = self.nodes.get_mut(to_index(key)) {
-            node.filed = filed;
+            node.filed = Some(filed_at);
             node.level = u8::try_from(level).unwrap_or(0);
             node.bucket = u8::try_from(bucket).unwrap_or(0);
             node.previous = NONE;
             node.next = old_head;
         }
-        let start = self.start_of(level, bucket_at);
-        if self.next.is_none_or(|(next, _)| start < next) {
-            self.next = Some((start, self.instant(start)));
+        let start = self.instant(self.start_of(level, bucket_at));
+        if self.next.is_none_or(|next| start < next) {
+            self.next = Some(start);
         }
     }
 
@@ -229,7 +233,7 @@ impl DeadlineWheel {
             next.previous = node.previous;
         }
         if let Some(node) = self.nodes.get_mut(to_index(key)) {
-            node.filed = NEVER;
+            node.filed = None;
         }
     }
 
@@ -284,30 +288,28 @@ impl DeadlineWheel {
     }
 
     fn find_next(&mut self) {
-        self.next = self
-            .earliest()
-            .map(|(_, _, start)| (start, self.instant(start)));
+        self.next = self.earliest().map(|(_, _, start)| self.instant(start));
     }
 
     /// Rounds up, so that nothing fires early.
-    #[inline]
     fn tick_after(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.epoch);
+        let millis = u64::from(since.subsec_nanos().div_ceil(1_000_000));
         since
             .as_secs()
             .saturating_mul(1_000)
-            .saturating_add(u64::from(since.subsec_nanos().div_ceil(1_000_000)))
-            .min(NEVER - SPAN)
+            .saturating_add(millis)
+            .min(TICK_MAX)
     }
 
-    #[inline]
     fn tick_before(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.epoch);
+        let millis = u64::from(since.subsec_millis());
         since
             .as_secs()
             .saturating_mul(1_000)
-            .saturating_add(u64::from(since.subsec_millis()))
-            .min(NEVER - SPAN - 1)
+            .saturating_add(millis)
+            .min(TICK_MAX)
     }
 
     fn instant(&self, tick: u64) -> Instant {

@@ -100,7 +100,10 @@ impl Connection {
             }
             Phase::Handshake(_) => self.handle_step(now, &frame),
             _ if stream == KEEPALIVE_STREAM => match frame.header.opcode {
-                Opcode::Supported | Opcode::Error if self.keepalive.answered() => Ok(()),
+                Opcode::Supported | Opcode::Error if self.keepalive.answered() => {
+                    self.look_again();
+                    Ok(())
+                }
                 _ => Err(stray(&frame)),
             },
             _ => self.handle_connection_error(&frame),

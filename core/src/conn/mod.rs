@@ -53,6 +53,8 @@ pub struct Connection {
     plan: ConnectionPlan,
     /// Is the latest instant seen; time does not go backwards here.
     now: Instant,
+    /// Is when a deadline can be due next; at times too early, never too late.
+    due_at: Option<Instant>,
     phase: Phase,
     features: ProtocolFeatures,
     info: Option<ConnectionInfo>,
@@ -98,6 +100,7 @@ impl Connection {
         let timeout = plan.session.connection.keepalive_timeout;
         let mut connection = Self {
             now,
+            due_at: Some(now),
             features: *handshake.features(),
             phase: Phase::Handshake(Box::new(handshake)),
             info: None,
@@ -135,8 +138,8 @@ impl Connection {
         if let Err(error) = self.read_frames(now) {
             self.fail(error.into());
         }
-        self.fire(now);
         self.settle();
+        self.fire(now);
     }
 
     /// Takes note that the server closed its side.
@@ -177,6 +180,7 @@ impl Connection {
                     why,
                     deaf_until: Some(now + self.keepalive.timeout()),
                 });
+                self.look_again();
                 self.settle();
             }
             Phase::Draining(_) | Phase::Closed(_) => (),
@@ -194,11 +198,11 @@ impl Connection {
         let surplus = self.send.sent(len);
         debug_assert_eq!(surplus, 0, "more bytes were written than there were");
         self.fire(now);
-        self.settle();
     }
 
     /// Acts on deadlines that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.look_again();
         self.begin(now);
     }
 
@@ -227,8 +231,8 @@ impl Connection {
     pub fn abandon(&mut self, now: Instant, key: StreamKey) {
         let now = self.clamp(now);
         self.give_up(now, key);
-        self.fire(now);
         self.settle();
+        self.fire(now);
     }
 
     /// Asks the server for a sign of life now, unless that is under way.
@@ -315,19 +319,33 @@ impl Connection {
     fn begin(&mut self, now: Instant) -> Instant {
         let now = self.clamp(now);
         self.fire(now);
-        self.settle();
         now
     }
 
     #[inline]
     fn clamp(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
+        if self.now < now {
+            self.now = now;
+        }
         self.now
     }
 
     /// Acts on every deadline that is due.
     #[inline]
     fn fire(&mut self, now: Instant) {
+        if self.due_at.is_some_and(|at| at <= now) {
+            self.fire_due(now);
+            self.settle();
+            self.due_at = self.poll_timeout();
+        }
+    }
+
+    /// Looks at all deadlines with the next input, because one of them may be earlier now.
+    fn look_again(&mut self) {
+        self.due_at = Some(self.now);
+    }
+
+    fn fire_due(&mut self, now: Instant) {
         match &self.phase {
             Phase::Open => self.fire_open(now),
             Phase::Handshake(handshake) => {
@@ -346,7 +364,6 @@ impl Connection {
         }
     }
 
-    #[inline]
     fn fire_open(&mut self, now: Instant) {
         while let Some(key) = self.deadlines.pop_due(now) {
             self.expire(now, key);
@@ -372,6 +389,7 @@ impl Connection {
         if !self.keepalive.is_asking() {
             self.say(RequestRef::Options, KEEPALIVE_STREAM);
             self.keepalive.asked(now);
+            self.look_again();
         }
     }
 
@@ -394,6 +412,7 @@ impl Connection {
             session.limits.orphans_effective(),
         );
         self.phase = Phase::Open;
+        self.look_again();
         self.info = Some(info.clone());
         self.put(ConnectionOutput::Ready(info));
         if effective < configured {

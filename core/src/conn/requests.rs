@@ -53,7 +53,7 @@ impl Connection {
             return Err(SubmitError::Overloaded);
         };
         if let Some(deadline) = deadline {
-            self.deadlines.set(key.index, deadline);
+            self.set_deadline(key.index, deadline);
         }
         Ok(key)
     }
@@ -86,7 +86,7 @@ impl Connection {
         };
         let key = self.line.push(waiting).ok_or(SubmitError::Overloaded)?;
         if let Some(deadline) = deadline {
-            self.deadlines.set(self.line_deadline(key), deadline);
+            self.set_deadline(self.line_deadline(key), deadline);
         }
         Ok(key)
     }
@@ -132,7 +132,7 @@ impl Connection {
             self.line.sent(first, key);
             if let Some(deadline) = deadline {
                 self.deadlines.clear(self.line_deadline(first));
-                self.deadlines.set(key.index, deadline);
+                self.set_deadline(key.index, deadline);
             }
         }
     }
@@ -220,7 +220,16 @@ impl Connection {
             return Fate::NotSent;
         }
         self.streams.orphan(now, key);
+        self.look_again();
         Fate::MaybeApplied
+    }
+
+    #[inline]
+    fn set_deadline(&mut self, key: u32, at: Instant) {
+        self.deadlines.set(key, at);
+        if self.due_at.is_none_or(|due| at < due) {
+            self.due_at = Some(at);
+        }
     }
 
     #[inline]
@@ -263,6 +272,7 @@ impl Connection {
         }));
         self.put(ConnectionOutput::Draining(why.clone()));
         self.phase = Phase::Draining(Draining { why, deaf_until });
+        self.look_again();
         self.settle();
     }
 
