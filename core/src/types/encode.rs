@@ -176,21 +176,18 @@ impl EncodedValues {
                 .sum::<usize>()
     }
 
-    fn remember(&mut self, offset: usize) -> Result<(), EncodeError> {
-        let index = self.len();
-        let max = usize::from(u16::MAX);
-        let Some(count) = self.count.checked_add(1) else {
-            return Err(EncodeError::too_long("the list of values", index + 1, max));
+    /// Counts a value whose length field lies at `offset`; false when there can be no more.
+    #[inline]
+    fn remember(&mut self, offset: usize) -> bool {
+        let (Some(count), Ok(at)) = (self.count.checked_add(1), u32::try_from(offset)) else {
+            return false;
         };
-        let Ok(at) = u32::try_from(offset) else {
-            return Err(EncodeError::too_long("the values", offset, LENGTH_MAX));
-        };
-        match self.offsets.get_mut(index) {
+        match self.offsets.get_mut(usize::from(self.count)) {
             Some(slot) => *slot = at,
             None => self.offsets_more.push(at),
         }
         self.count = count;
-        Ok(())
+        true
     }
 }
 
@@ -230,14 +227,32 @@ impl<'a> RowWriter<'a> {
             place: Place::Value,
         };
         let written = value.to_value(ty, out);
-        let written = written.and_then(|()| something_since(&self.values.buffer, start));
-        match written.and_then(|()| self.values.remember(start)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.values.buffer.truncate(start);
-                self.values.large.truncate(large);
-                Err(error)
+        if written.is_ok() && start < self.values.buffer.len() && self.values.remember(start) {
+            return Ok(());
+        }
+        Err(self.undo(start, large, written))
+    }
+
+    /// Takes a value back that could not be written or counted, and says why.
+    #[cold]
+    #[inline(never)]
+    fn undo(
+        &mut self,
+        start: usize,
+        large: usize,
+        written: Result<(), EncodeError>,
+    ) -> EncodeError {
+        let end = self.values.buffer.len();
+        self.values.buffer.truncate(start);
+        self.values.large.truncate(large);
+        match written {
+            Err(error) => error,
+            Ok(()) if start == end => EncodeError::new(EncodeErrorKind::NothingWritten),
+            Ok(()) if self.values.count == u16::MAX => {
+                let max = usize::from(u16::MAX);
+                EncodeError::too_long("the list of values", max + 1, max)
             }
+            Ok(()) => EncodeError::too_long("the values", start, LENGTH_MAX),
         }
     }
 }
@@ -286,7 +301,7 @@ impl<'a> ValueWriter<'a> {
     ///
     /// # Errors
     /// When the place asks for another size, as elements of some vectors do.
-    #[inline]
+    #[inline(always)]
     pub fn fixed<const N: usize>(self, bytes: [u8; N]) -> Result<(), EncodeError> {
         self.bytes(&bytes)
     }
@@ -295,22 +310,30 @@ impl<'a> ValueWriter<'a> {
     ///
     /// # Errors
     /// When there are more than a length can say, or the place asks for another size.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(self, bytes: &[u8]) -> Result<(), EncodeError> {
-        match self.place {
-            Place::Value | Place::Part => {
-                let length = length_of(bytes.len())?;
+        match (self.place, i32::try_from(bytes.len())) {
+            (Place::Value | Place::Part, Ok(length)) => {
                 self.out.buffer().push_two(&length.to_be_bytes(), bytes);
+                Ok(())
             }
+            (Place::Value | Place::Part, Err(_)) => Err(too_long(bytes.len())),
+            (Place::Fixed(_) | Place::Sized, _) => self.element(bytes),
+        }
+    }
+
+    /// Writes an element of a vector.
+    #[inline(never)]
+    fn element(self, bytes: &[u8]) -> Result<(), EncodeError> {
+        match self.place {
             Place::Fixed(expected) => {
                 fits(expected, bytes.len())?;
                 self.out.buffer().push(bytes);
             }
-            Place::Sized => {
+            Place::Value | Place::Part | Place::Sized => {
                 let (prefix, len) = unsigned_vint(bytes.len());
-                self.out
-                    .buffer()
-                    .push_two(prefix.get(..len).unwrap_or_default(), bytes);
+                let prefix = prefix.get(..len).unwrap_or_default();
+                self.out.buffer().push_two(prefix, bytes);
             }
         }
         Ok(())
@@ -495,12 +518,14 @@ fn something_since(buffer: &ValueBuffer, start: usize) -> Result<(), EncodeError
     }
 }
 
-#[inline]
 fn length_of(len: usize) -> Result<i32, EncodeError> {
-    match i32::try_from(len) {
-        Ok(length) => Ok(length),
-        Err(_) => Err(EncodeError::too_long("the value", len, LENGTH_MAX)),
-    }
+    i32::try_from(len).map_err(|_| too_long(len))
+}
+
+#[cold]
+#[inline(never)]
+fn too_long(len: usize) -> EncodeError {
+    EncodeError::too_long("the value", len, LENGTH_MAX)
 }
 
 fn fits(expected: usize, actual: usize) -> Result<(), EncodeError> {

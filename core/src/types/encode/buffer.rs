@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub(super) struct ValueBuffer {
     inline: [u8; INLINE],
-    /// How much of `inline` is used; not used once the bytes are on the heap.
+    /// How many bytes there are, wherever they are.
     len: usize,
     heap: Vec<u8>,
     on_heap: bool,
@@ -24,7 +24,7 @@ impl ValueBuffer {
     pub(super) fn append_to(heap: Vec<u8>) -> Self {
         Self {
             inline: [0; INLINE],
-            len: 0,
+            len: heap.len(),
             heap,
             on_heap: true,
         }
@@ -37,13 +37,10 @@ impl ValueBuffer {
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        if self.on_heap {
-            self.heap.len()
-        } else {
-            self.len
-        }
+        self.len
     }
 
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         if self.on_heap {
             &self.heap
@@ -57,71 +54,67 @@ impl ValueBuffer {
         self.push_two(&[], bytes);
     }
 
-    #[inline]
+    /// Appends a length and what it counts; with lengths known at compile time this is a few stores.
+    #[inline(always)]
     pub(super) fn push_two(&mut self, first: &[u8], second: &[u8]) {
-        let end = self
-            .len
-            .saturating_add(first.len())
-            .saturating_add(second.len());
-        match self.inline.get_mut(self.len..end) {
-            Some(room) if !self.on_heap => {
-                let (a, b) = room.split_at_mut(first.len());
-                a.copy_from_slice(first);
-                b.copy_from_slice(second);
-                self.len = end;
-            }
-            _ => self.push_heap(first, second),
+        if !self.on_heap
+            && let Some(room) = self.inline.get_mut(self.len..)
+            && let Some((one, rest)) = room.split_at_mut_checked(first.len())
+            && let Some(two) = rest.get_mut(..second.len())
+        {
+            one.copy_from_slice(first);
+            two.copy_from_slice(second);
+            self.len += first.len() + second.len();
+            return;
         }
+        self.push_heap(first, second);
     }
 
     #[inline(never)]
     fn push_heap(&mut self, first: &[u8], second: &[u8]) {
         if !self.on_heap {
             let used = self.inline.get(..self.len).unwrap_or_default();
+            let needed = used.len() + first.len() + second.len();
             self.heap.clear();
-            self.heap
-                .reserve((used.len() + first.len() + second.len()).max(HEAP_MIN));
+            self.heap.reserve(needed.max(HEAP_MIN));
             self.heap.extend_from_slice(used);
             self.on_heap = true;
         }
         self.heap.extend_from_slice(first);
         self.heap.extend_from_slice(second);
+        self.len = self.heap.len();
     }
 
-    pub(super) fn patch(&mut self, at: usize, bytes: [u8; 4]) {
-        let all = if self.on_heap {
-            self.heap.as_mut_slice()
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.on_heap {
+            &mut self.heap
         } else {
-            self.inline.as_mut_slice()
-        };
-        if let Some(place) = all.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            self.inline.get_mut(..self.len).unwrap_or_default()
+        }
+    }
+
+    /// Fills in a length that was left open.
+    pub(super) fn patch(&mut self, at: usize, bytes: [u8; 4]) {
+        let place = self.bytes_mut().get_mut(at..);
+        if let Some(place) = place.and_then(|rest| rest.first_chunk_mut()) {
             *place = bytes;
         }
     }
 
+    /// Puts bytes in front of what was written from `at` on.
     pub(super) fn insert(&mut self, at: usize, bytes: &[u8]) {
-        let end = self.len();
         self.push(bytes);
-        let all = if self.on_heap {
-            self.heap.as_mut_slice()
-        } else {
-            self.inline.as_mut_slice()
-        };
-        if let Some(moved) = all.get_mut(at..end + bytes.len()) {
+        if let Some(moved) = self.bytes_mut().get_mut(at..) {
             moved.rotate_right(bytes.len());
         }
     }
 
     /// Cuts to a length that was reached before; from the heap nothing comes back inside unless all of it goes.
     pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
         if self.on_heap {
             self.heap.truncate(len);
-            if len == 0 {
-                self.on_heap = false;
-                self.len = 0;
-            }
-        } else {
-            self.len = self.len.min(len);
+            self.on_heap = len != 0;
         }
     }
 }
