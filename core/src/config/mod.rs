@@ -1,4 +1,4 @@
-//! TODO
+//! Settings as plain structs with defaults. They are read by machines and never change while in use.
 
 pub mod connection;
 pub mod limits;

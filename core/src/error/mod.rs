@@ -1,4 +1,5 @@
-//! TODO
+//! Errors, typed by whose they are: the peer's, the environment's, the caller's. What follows from them is decided
+//! elsewhere, in policies and machines.
 
 pub mod connect;
 pub mod protocol;

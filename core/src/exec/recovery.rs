@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::fibre::{Fibre, FibreState, NextPlace};
 use super::plan::VOID;
 use super::prepared::Preparation;
-use super::{AttemptId, Cluster, Execution, ExecutionOutput, Phase, StatementKind};
+use super::{AttemptId, Cluster, Execution, ExecutionOutput, Filled, Phase, StatementKind};
 use crate::error::connect::{AttemptError, Fate};
 use crate::error::request::{Attempt, RequestError, RequestErrorKind, UnpreparedError};
 use crate::exec::targets::Planned;
@@ -137,7 +137,15 @@ impl<H: Clone> Execution<H> {
             ServerErrorDetail::Unprepared { id } if executing => {
                 self.handle_unprepared(at, id, cluster)
             }
-            _ => self.fail(at, RequestErrorKind::Server(error), Fate::Answered, cluster),
+            _ => {
+                // A refused PREPARE says that the request itself was not executed.
+                let fate = if executing {
+                    Fate::Answered
+                } else {
+                    Fate::NotSent
+                };
+                self.fail(at, RequestErrorKind::Server(error), fate, cluster);
+            }
         }
     }
 
@@ -432,9 +440,10 @@ impl<H: Clone> Execution<H> {
     }
 
     fn copy_may_start(&self) -> bool {
-        self.trouble
-            .as_ref()
-            .is_some_and(|trouble| trouble.copy_at.is_some())
+        self.trouble.as_ref().is_some_and(|trouble| {
+            let more_targets = self.filled != Filled::All || trouble.used < trouble.targets.len();
+            trouble.copy_at.is_some() && more_targets
+        })
     }
 
     /// Sends the next copy when its time has come.

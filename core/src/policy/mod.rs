@@ -1,4 +1,5 @@
-//! TODO
+//! Policies: pure functions that choose, order and judge. They keep no state and do nothing themselves; machines
+//! carry out what they answer.
 
 pub mod address;
 pub mod auth;

@@ -59,7 +59,8 @@ pub enum RetryDecision {
 pub struct Failure<'a> {
     /// What went wrong.
     pub error: &'a RequestErrorKind,
-    /// What is known about the request's effect at the server; "answered" when the error says so itself.
+    /// What is known about the request's effect at the server; "not sent" also when the server refused to prepare
+    /// a statement that it does not know.
     pub fate: Fate,
     /// Whether the caller said that sending the request twice does no harm.
     pub idempotent: bool,
@@ -270,7 +271,11 @@ pub struct FallthroughRetry;
 
 impl RetryPolicy for FallthroughRetry {
     fn decide(&self, failure: &Failure<'_>) -> RetryDecision {
-        next_if(failure.fate == Fate::NotSent)
+        let of_the_way = matches!(
+            failure.class(),
+            FailureClass::Connection | FailureClass::Full | FailureClass::Expired
+        );
+        next_if(of_the_way && failure.fate == Fate::NotSent)
     }
 
     fn name(&self) -> &'static str {

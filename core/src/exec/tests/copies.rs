@@ -77,6 +77,15 @@ fn a_failure_another_node_may_avoid_waits_for_the_copy() {
 }
 
 #[test]
+fn a_used_up_plan_does_not_wait_for_a_copy_that_cannot_start() {
+    let mut drive = Drive::new(copies(50, 5));
+    drive.start();
+    assert_eq!(sent_to(&drive.answer(overloaded())), 1);
+    assert_eq!(sent_to(&drive.answer(overloaded())), 2);
+    assert_eq!(failed(drive.answer(overloaded())).attempts().len(), 3);
+}
+
+#[test]
 fn a_failure_no_node_avoids_ends_the_race() {
     let mut drive = Drive::new(copies(50, 1));
     drive.start();

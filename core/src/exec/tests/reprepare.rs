@@ -103,6 +103,21 @@ fn a_statement_that_became_invalid_ends_with_the_servers_words() {
 }
 
 #[test]
+fn a_refused_prepare_leaves_the_next_target_because_nothing_was_executed() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        idempotent: false,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    assert_eq!(sent_to(&drive.answer(overloaded())), 1);
+    done(drive.answer(void()));
+    assert_eq!(drive.execution.attempts()[0].fate, Fate::Answered);
+}
+
+#[test]
 fn a_connection_that_breaks_while_preparing_again_leaves_the_next_target() {
     let kind = StatementKind::Prepared(preparation(b"id"));
     let mut drive = Drive::new(Setup {

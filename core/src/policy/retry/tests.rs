@@ -204,15 +204,17 @@ fn a_conditional_statement_is_repeated_on_its_node_before_it_moves() {
 #[test]
 fn the_fall_through_policy_hands_on_whatever_was_sent() {
     let history = RetryHistory::new();
-    for error in [
-        lost(),
-        server(unavailable()),
-        server(ServerErrorDetail::IsBootstrapping),
+    for (error, unsent) in [
+        (lost(), Next),
+        (RequestErrorKind::Overloaded, Next),
+        (server(unavailable()), Stop),
+        (server(ServerErrorDetail::Invalid), Stop),
     ] {
         let decide = |fate| FallthroughRetry.decide(&failure(&error, fate, true, false, &history));
         assert_eq!(
             (decide(Fate::Answered), decide(Fate::NotSent)),
-            (Stop, Next)
+            (Stop, unsent),
+            "{error:?}"
         );
     }
 }
