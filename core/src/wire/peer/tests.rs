@@ -509,7 +509,8 @@ fn events_keep_their_facts() {
             keyspace: "ks".into(),
         })
     };
-    let (name, args) = || -> (String, Vec<String>) { ("f".into(), vec!["int".into()]) }();
+    let name = String::from("f");
+    let args = vec![String::from("int")];
     for event in [
         ServerEvent::Topology {
             change: crate::wire::event::TopologyChange::MovedNode,

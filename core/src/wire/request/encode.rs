@@ -31,47 +31,13 @@ impl RequestRef<'_> {
     /// How many bytes the body will have.
     ///
     /// Errors: a part that does not fit its length field, or that the version cannot carry.
+    #[inline]
     pub fn body_len(
         &self,
         features: &ProtocolFeatures,
         options: &RequestOptionsRef<'_>,
     ) -> Result<usize, FrameEncodeError> {
-        let payload = match options.custom_payload {
-            Some(payload) if self.takes_options() => payload_len(payload)?,
-            _ => 0,
-        };
-        let message = match self {
-            Self::Options => 0,
-            Self::Startup(options) => {
-                short(FramePart::List, options.len())?;
-                let mut len = SHORT;
-                for (key, value) in *options {
-                    len += string_len(FramePart::Name, key)? + string_len(FramePart::Text, value)?;
-                }
-                len
-            }
-            Self::AuthResponse(token) => match token {
-                Some(token) => INT + int(FramePart::Token, token.len())?,
-                None => INT,
-            },
-            Self::Register(kinds) => {
-                short(FramePart::List, kinds.len())?;
-                SHORT
-                    + kinds
-                        .iter()
-                        .map(|kind| SHORT + kind.name().len())
-                        .sum::<usize>()
-            }
-            Self::Query { text, params } => {
-                INT + int(FramePart::Text, text.len())? + params_len(params, features)?
-            }
-            Self::Prepare { text, keyspace } => {
-                let text = INT + int(FramePart::Text, text.len())?;
-                match features.version {
-                    ProtocolVersion::V4 => text + keyspace_len(*keyspace, features)?,
-                    ProtocolVersion::V5 => text + INT + keyspace_len(*keyspace, features)?,
-                }
-            }
+        let mut len = match self {
             Self::Execute {
                 id,
                 result_metadata_id,
@@ -83,15 +49,60 @@ impl RequestRef<'_> {
                     let known = result_metadata_id.unwrap_or_default();
                     len += SHORT + short(FramePart::StatementId, known.len())?;
                 }
-                len + params_len(params, features)? + usize::from(features.tablets_v2)
+                len += usize::from(features.tablets_v2);
+                len.saturating_add(params_len(params, features)?)
+            }
+            _ => self.rare_len(features)?,
+        };
+        if let Some(payload) = options.custom_payload
+            && self.takes_options()
+        {
+            len = len.saturating_add(payload_len(payload)?);
+        }
+        // No part with a length field of four bytes can be too long without the whole being so.
+        fits(FramePart::Body, len, INT_MAX)
+    }
+
+    /// The length of a message that is not an EXECUTE.
+    #[inline(never)]
+    fn rare_len(&self, features: &ProtocolFeatures) -> Result<usize, FrameEncodeError> {
+        Ok(match self {
+            Self::Options | Self::Execute { .. } => 0,
+            Self::Startup(options) => {
+                short(FramePart::List, options.len())?;
+                let mut len = SHORT;
+                for (key, value) in *options {
+                    len += string_len(FramePart::Name, key)? + string_len(FramePart::Text, value)?;
+                }
+                len
+            }
+            Self::AuthResponse(token) => INT.saturating_add(token.map_or(0, <[u8]>::len)),
+            Self::Register(kinds) => {
+                short(FramePart::List, kinds.len())?;
+                SHORT
+                    + kinds
+                        .iter()
+                        .map(|kind| SHORT + kind.name().len())
+                        .sum::<usize>()
+            }
+            Self::Query { text, params } => INT
+                .saturating_add(text.len())
+                .saturating_add(params_len(params, features)?),
+            Self::Prepare { text, keyspace } => {
+                let flags = match features.version {
+                    ProtocolVersion::V4 => 0,
+                    ProtocolVersion::V5 => INT,
+                };
+                let keyspace = keyspace_len(*keyspace, features)?;
+                (INT + flags + keyspace).saturating_add(text.len())
             }
             Self::Batch(batch) => batch_len(batch, features)?,
-        };
-        int(FramePart::Body, payload.saturating_add(message))
+        })
     }
 
     /// Appends header and body: one reservation, one pass, no allocation. Nothing is appended when there is an
     /// error; the errors are those of [`Self::body_len`].
+    #[inline]
     pub fn encode(
         &self,
         out: &mut impl FrameSink,
@@ -99,24 +110,24 @@ impl RequestRef<'_> {
         stream: i16,
         options: &RequestOptionsRef<'_>,
     ) -> Result<(), FrameEncodeError> {
-        let body = self.body_len(features, options)?;
+        let len = self.body_len(features, options)?;
         let too_long = FrameEncodeError::TooLong {
             part: FramePart::Body,
-            len: body,
+            len,
             max: INT_MAX,
         };
-        let length = u32::try_from(body).map_err(|_| too_long)?;
-        out.reserve(FrameHeader::LEN + body);
+        let Ok(length) = u32::try_from(len) else {
+            return Err(too_long);
+        };
+        out.reserve(FrameHeader::LEN + len);
+        let takes_options = self.takes_options();
+        let payload = options.custom_payload.filter(|_| takes_options);
         let mut flags = Flags::empty();
-        let mut payload = None;
-        if self.takes_options() {
-            if options.tracing {
-                flags = flags.union(Flags::TRACING);
-            }
-            if let Some(entries) = options.custom_payload {
-                flags = flags.union(Flags::CUSTOM_PAYLOAD);
-                payload = Some(entries);
-            }
+        if takes_options && options.tracing {
+            flags = flags.union(Flags::TRACING);
+        }
+        if payload.is_some() {
+            flags = flags.union(Flags::CUSTOM_PAYLOAD);
         }
         let header = FrameHeader {
             direction: Direction::Request,
@@ -130,13 +141,32 @@ impl RequestRef<'_> {
         if let Some(entries) = payload {
             put_payload(out, entries);
         }
-        self.put_message(out, features);
+        match self {
+            Self::Execute {
+                id,
+                result_metadata_id,
+                tablet_block,
+                params,
+            } => {
+                put_short_bytes(out, id);
+                if features.has_metadata_id() {
+                    put_short_bytes(out, result_metadata_id.unwrap_or_default());
+                }
+                put_params(out, params, features);
+                if features.tablets_v2 {
+                    out.put(&[*tablet_block]);
+                }
+            }
+            _ => self.put_rare(out, features),
+        }
         Ok(())
     }
 
-    fn put_message(&self, out: &mut impl FrameSink, features: &ProtocolFeatures) {
+    /// Writes a message that is not an EXECUTE.
+    #[inline(never)]
+    fn put_rare(&self, out: &mut impl FrameSink, features: &ProtocolFeatures) {
         match self {
-            Self::Options => {}
+            Self::Options | Self::Execute { .. } => {}
             Self::Startup(options) => {
                 put_short(out, options.len());
                 for (key, value) in *options {
@@ -164,21 +194,6 @@ impl RequestRef<'_> {
                     }
                 }
             }
-            Self::Execute {
-                id,
-                result_metadata_id,
-                tablet_block,
-                params,
-            } => {
-                put_short_bytes(out, id);
-                if features.has_metadata_id() {
-                    put_short_bytes(out, result_metadata_id.unwrap_or_default());
-                }
-                put_params(out, params, features);
-                if features.tablets_v2 {
-                    out.put(&[*tablet_block]);
-                }
-            }
             Self::Batch(batch) => put_batch(out, batch, features),
         }
     }
@@ -199,11 +214,6 @@ fn short(part: FramePart, len: usize) -> Result<usize, FrameEncodeError> {
     fits(part, len, SHORT_MAX)
 }
 
-/// Checks a length against an `[int]`.
-fn int(part: FramePart, len: usize) -> Result<usize, FrameEncodeError> {
-    fits(part, len, INT_MAX)
-}
-
 #[inline]
 fn fits(part: FramePart, len: usize, max: usize) -> Result<usize, FrameEncodeError> {
     if len <= max {
@@ -221,9 +231,8 @@ fn payload_len(payload: &[(String, Option<Bytes>)]) -> Result<usize, FrameEncode
     short(FramePart::CustomPayload, payload.len())?;
     let mut len = SHORT;
     for (key, value) in payload {
-        let value = value.as_ref().map_or(0, Bytes::len);
-        len += string_len(FramePart::Name, key)? + INT;
-        len = len.saturating_add(int(FramePart::CustomPayload, value)?);
+        len = len.saturating_add(string_len(FramePart::Name, key)? + INT);
+        len = len.saturating_add(value.as_ref().map_or(0, Bytes::len));
     }
     Ok(len)
 }
@@ -254,19 +263,20 @@ const fn flags_len(features: &ProtocolFeatures) -> usize {
     }
 }
 
+#[inline]
 fn params_len(
     params: &ParamsRef<'_>,
     features: &ProtocolFeatures,
 ) -> Result<usize, FrameEncodeError> {
     let mut len = SHORT + flags_len(features);
     if params.values.count != 0 || params.values.names.is_some() {
-        len = len.saturating_add(SHORT + values_len(&params.values)?);
+        len = values_len(&params.values)?.saturating_add(len + SHORT);
     }
     if params.page_size.is_some_and(|rows| 0 < rows) {
         len += INT;
     }
     if let Some(state) = params.paging_state {
-        len = len.saturating_add(INT + int(FramePart::PagingState, state.len())?);
+        len = len.saturating_add(INT).saturating_add(state.len());
     }
     if params.serial_consistency.is_some() {
         len += SHORT;
@@ -286,11 +296,14 @@ fn batch_len(batch: &BatchRef<'_>, features: &ProtocolFeatures) -> Result<usize,
             return Err(FrameEncodeError::NamesMismatch);
         }
         let source = match one.statement {
-            StatementRef::Text(text) => INT + int(FramePart::Text, text.len())?,
+            StatementRef::Text(text) => INT.saturating_add(text.len()),
             StatementRef::Prepared(id) => SHORT + short(FramePart::StatementId, id.len())?,
         };
         let values = SHORT.saturating_add(values_len(&one.values)?);
-        len = len.saturating_add(1 + source).saturating_add(values);
+        len = len
+            .saturating_add(1)
+            .saturating_add(source)
+            .saturating_add(values);
     }
     if batch.serial_consistency.is_some() {
         len += SHORT;
@@ -303,7 +316,18 @@ fn batch_len(batch: &BatchRef<'_>, features: &ProtocolFeatures) -> Result<usize,
 }
 
 /// The length of the values without their count.
+#[inline]
 fn values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
+    if values.is_one_block() {
+        Ok(values.bytes.len())
+    } else {
+        mixed_values_len(values)
+    }
+}
+
+/// The same for values with names or with payloads that lie elsewhere.
+#[inline(never)]
+fn mixed_values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
     let mut len = values.bytes.len();
     let mut from = 0;
     for large in values.large {
@@ -326,11 +350,12 @@ fn values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
             return Err(FrameEncodeError::NamesMismatch);
         }
     }
-    int(FramePart::Values, len)
+    Ok(len)
 }
 
 // Writing. The lengths were checked, so nothing here can fail.
 
+#[inline]
 fn put_short(out: &mut impl FrameSink, n: usize) {
     let [.., high, low] = n.to_be_bytes();
     out.put(&[high, low]);
@@ -344,6 +369,7 @@ fn put_string(out: &mut impl FrameSink, text: &str) {
     put_short_bytes(out, text.as_bytes());
 }
 
+#[inline]
 fn put_short_bytes(out: &mut impl FrameSink, bytes: &[u8]) {
     put_short(out, bytes.len());
     out.put(bytes);
@@ -368,6 +394,7 @@ fn put_payload(out: &mut impl FrameSink, payload: &[(String, Option<Bytes>)]) {
 }
 
 /// Writes consistency and flags, which stand together in QUERY, EXECUTE and BATCH.
+#[inline]
 fn put_consistency_flags(
     out: &mut impl FrameSink,
     consistency: Consistency,
@@ -382,6 +409,7 @@ fn put_consistency_flags(
     }
 }
 
+#[inline]
 fn put_params(out: &mut impl FrameSink, params: &ParamsRef<'_>, features: &ProtocolFeatures) {
     let values = &params.values;
     let page_size = params.page_size.filter(|rows| 0 < *rows);
@@ -461,6 +489,7 @@ const fn tail_flags(
         | flag(now.is_some(), FLAG_NOW)
 }
 
+#[inline]
 fn put_tail(
     out: &mut impl FrameSink,
     serial: Option<SerialConsistency>,
@@ -483,12 +512,19 @@ fn put_tail(
 }
 
 /// Writes the count and the values.
+#[inline]
 fn put_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
     out.put(&values.count.to_be_bytes());
-    if values.names.is_none() && values.large.is_empty() {
+    if values.is_one_block() {
         out.put(values.bytes);
-        return;
+    } else {
+        put_mixed_values(out, values);
     }
+}
+
+/// Writes values with names or with payloads that lie elsewhere.
+#[inline(never)]
+fn put_mixed_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
     match values.names {
         Some(names) => {
             let mut walk = ValueWalk::new(values);
@@ -514,6 +550,13 @@ fn put_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
             }
             out.put(rest);
         }
+    }
+}
+
+impl ValuesRef<'_> {
+    /// Whether the values can be copied as they lie.
+    const fn is_one_block(&self) -> bool {
+        self.names.is_none() && self.large.is_empty()
     }
 }
 
