@@ -184,6 +184,8 @@ impl<H: Clone> ControlPlane<H> {
         if self.agreement.waits.is_empty() {
             self.timers.cancel(Timer::Agreement);
             self.agreement.last = Last::Nothing;
+            self.agreement.reading = None;
+            self.forget_part(Part::Agreement);
         }
     }
 

@@ -364,18 +364,30 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// Gives up a read; the picture stays as it was and the read is tried again.
-    fn read_failed(&mut self, part: Part, cause: NodeCause) {
+    /// Forgets the reads of one part that are under way.
+    pub(super) fn forget_part(&mut self, part: Part) {
         self.queries.retain(
             |_, pending| !matches!(&pending.purpose, Purpose::Read(read) if read.part == part),
         );
+    }
+
+    /// Gives up a read; the picture stays as it was and the read is tried again.
+    fn read_failed(&mut self, part: Part, cause: NodeCause) {
+        self.forget_part(part);
         if part == Part::Agreement {
             return self.agreement_read_failed(Some(cause));
         }
+        let counts = part == Part::Topology || matches!(cause, NodeCause::Timeout { .. });
         let Some(link) = self.link_mut() else { return };
-        link.failures = link.failures.saturating_add(1);
+        // A server that refuses to show its schema does so on every node; moving on would not help.
+        link.failures = link.failures.saturating_add(u32::from(counts));
         let useless = READ_FAILURES_MAX <= link.failures;
-        let (address, synced, failures) = (link.info.address.clone(), link.synced(), link.failures);
+        let (address, synced, mut failures) =
+            (link.info.address.clone(), link.synced(), link.failures);
+        if part == Part::Schema {
+            self.schema_reads.failures = self.schema_reads.failures.saturating_add(1);
+            failures = self.schema_reads.failures;
+        }
         let random = self.draw();
         let retry_in = self
             .config
@@ -386,26 +398,22 @@ impl<H: Clone> ControlPlane<H> {
             cause: cause.clone(),
             retry_in,
         });
-        match part {
-            Part::Topology => {
-                self.topology = TopologyRefresh {
-                    dirty: true,
-                    reading: None,
-                };
-                if !synced {
-                    // Whoever cannot say who the members are is no better than a host that cannot be reached.
-                    return self.link_unusable(cause);
-                }
-                self.timers.set(Timer::Topology, self.now + retry_in);
+        if part == Part::Topology {
+            self.topology = TopologyRefresh {
+                dirty: true,
+                reading: None,
+            };
+            if !synced {
+                // Whoever cannot say who the members are is no better than a host that cannot be reached.
+                return self.link_unusable(cause);
             }
-            Part::Schema | Part::Agreement => {
-                if let Some(read) = self.schema_reads.reading.take() {
-                    self.schema_reads.dirty.merge(read.scope);
-                }
-                self.schema_reads.attempted = true;
-                self.schema_reads.failures = self.schema_reads.failures.saturating_add(1);
-                self.timers.set(Timer::Schema, self.now + retry_in);
+            self.timers.set(Timer::Topology, self.now + retry_in);
+        } else {
+            if let Some(read) = self.schema_reads.reading.take() {
+                self.schema_reads.dirty.merge(read.scope);
             }
+            self.schema_reads.attempted = true;
+            self.timers.set(Timer::Schema, self.now + retry_in);
         }
         if useless && synced {
             self.link_unusable(cause);
@@ -458,6 +466,10 @@ impl<H: Clone> ControlPlane<H> {
         self.hosts_follow(&changes, first);
         if first && self.starting() && !self.local_datacenter_exists() {
             return;
+        }
+        if self.topology.dirty {
+            // What came while the tables were read may be missing from them.
+            self.timers.set_earlier(Timer::Topology, self.now);
         }
         self.finish_gap();
     }

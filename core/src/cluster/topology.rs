@@ -322,6 +322,3 @@ impl Members {
         self.current().flat_map(tokens).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,199 @@
+//! Changes of the session's keyspace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::world::*;
+use crate::cluster::CommandId;
+use crate::config::session::SessionConfig;
+use crate::error::session::{ConfigError, SessionErrorKind};
+
+fn change(world: &mut World, id: u64, name: &str) {
+    let deadline = world.now + Duration::from_secs(5);
+    world
+        .plane
+        .use_keyspace(world.now, CommandId(id), Arc::from(name), deadline);
+    world.drain();
+}
+
+fn results(world: &World) -> Vec<(u64, bool)> {
+    world
+        .keyspaces_used
+        .iter()
+        .map(|(id, result)| (id.0, result.is_ok()))
+        .collect()
+}
+
+#[test]
+fn every_data_connection_enters_the_keyspace_and_later_ones_with_their_handshake() {
+    let mut world = World::started(3);
+    change(&mut world, 1, "MyKs");
+    assert_eq!(world.submits.len(), 3);
+    assert!(
+        world
+            .submits
+            .iter()
+            .all(|submitted| submitted.text() == "USE \"MyKs\"")
+    );
+    world.run();
+    assert_eq!(results(&world), [(1, true)]);
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    assert_eq!(world.connects[0].plan.keyspace.as_deref(), Some("MyKs"));
+}
+
+#[test]
+fn a_connection_that_was_opening_during_the_change_is_not_used_in_the_old_keyspace() {
+    let mut world = World::new(
+        2,
+        SessionConfig {
+            keyspace: Some("old".into()),
+            ..config(&["192.0.2.1"])
+        },
+    );
+    world.run();
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    let dialled = world.connects.pop_front().expect("an attempt");
+    assert_eq!(dialled.plan.keyspace.as_deref(), Some("old"));
+    change(&mut world, 1, "new");
+    world.run();
+    world.accept(dialled);
+    assert!(
+        world
+            .routing
+            .pool(world.host(2))
+            .is_some_and(|pool| pool.is_empty())
+    );
+    assert_eq!(world.submits[0].text(), "USE \"new\"");
+    world.run();
+    assert!(
+        world
+            .routing
+            .pool(world.host(2))
+            .is_some_and(|pool| !pool.is_empty())
+    );
+}
+
+#[test]
+fn a_keyspace_that_nobody_knows_is_an_error_and_everything_stays() {
+    let mut world = World::new(
+        2,
+        SessionConfig {
+            keyspace: Some("old".into()),
+            ..config(&["192.0.2.1"])
+        },
+    );
+    world.run();
+    world.forget();
+    change(&mut world, 1, "gone");
+    for submitted in std::mem::take(&mut world.submits) {
+        world.reply_with(
+            submitted,
+            Ok(error_frame(0x2200, "Keyspace 'gone' does not exist")),
+        );
+    }
+    assert_eq!(results(&world), [(1, false)]);
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("refused");
+    assert!(matches!(error.kind(), SessionErrorKind::Keyspace { name } if &**name == "gone"));
+    assert!(error.to_string().contains("does not exist"), "{error}");
+    assert!(world.disconnected.is_empty());
+    let conn = world.data(address(1)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    assert_eq!(world.connects[0].plan.keyspace.as_deref(), Some("old"));
+}
+
+#[test]
+fn a_connection_that_refuses_while_others_enter_is_closed() {
+    let mut world = World::started(2);
+    change(&mut world, 1, "new");
+    let refused = world.submits.pop_front().expect("a request");
+    let conn = refused.conn;
+    world.reply_with(refused, Ok(error_frame(0x2200, "not here yet")));
+    world.run();
+    assert_eq!(results(&world), [(1, true)]);
+    assert_eq!(
+        world
+            .disconnected
+            .iter()
+            .map(|(conn, _)| *conn)
+            .collect::<Vec<_>>(),
+        [conn]
+    );
+}
+
+#[test]
+fn an_answer_that_names_another_keyspace_is_no_success() {
+    let mut world = World::started(1);
+    change(&mut world, 1, "new");
+    let submitted = world.submits.pop_front().expect("a request");
+    world.reply_with(submitted, Ok(set_keyspace("other")));
+    assert_eq!(results(&world), [(1, false)]);
+}
+
+#[test]
+fn a_lost_connection_does_not_hold_up_the_change() {
+    let mut world = World::started(2);
+    change(&mut world, 1, "new");
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.run();
+    assert_eq!(results(&world), [(1, true)]);
+}
+
+#[test]
+fn changes_are_carried_out_one_after_the_other_and_the_last_one_stays() {
+    let mut world = World::started(2);
+    change(&mut world, 1, "first");
+    change(&mut world, 2, "second");
+    assert_eq!(world.submits.len(), 2, "the second waits");
+    world.run();
+    assert_eq!(results(&world), [(1, true), (2, true)]);
+    assert_eq!(world.asked[2..], ["USE \"second\"", "USE \"second\""]);
+}
+
+#[test]
+fn a_connection_that_never_answers_is_closed_at_the_deadline() {
+    let mut world = World::started(2);
+    change(&mut world, 1, "new");
+    let silent = world.submits.pop_front().expect("a request");
+    world.run();
+    assert!(results(&world).is_empty());
+    world.tick(world.now + Duration::from_secs(5));
+    assert_eq!(results(&world), [(1, true)]);
+    assert_eq!(
+        world
+            .disconnected
+            .iter()
+            .map(|(conn, _)| *conn)
+            .collect::<Vec<_>>(),
+        [silent.conn]
+    );
+}
+
+#[test]
+fn a_name_that_could_end_the_quotes_is_never_sent() {
+    let mut world = World::started(1);
+    change(&mut world, 1, "a\"; DROP");
+    assert!(world.submits.is_empty());
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("refused");
+    assert!(matches!(
+        error.kind(),
+        SessionErrorKind::Config(ConfigError::Keyspace { .. })
+    ));
+}
+
+#[test]
+fn closing_ends_changes_that_wait() {
+    let mut world = World::started(1);
+    change(&mut world, 1, "a");
+    change(&mut world, 2, "b");
+    world.plane.close(world.now);
+    world.drain();
+    assert_eq!(results(&world), [(1, false), (2, false)]);
+    change(&mut world, 3, "c");
+    assert_eq!(results(&world), [(1, false), (2, false), (3, false)]);
+}

@@ -1,0 +1,648 @@
+//! A small cluster of plain data that answers a control plane, and the record of what the plane asked for.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::cluster::{
+    AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane, QueryId, Readiness, ResolveId,
+};
+use crate::config::session::{RefreshConfig, SessionConfig};
+use crate::conn::{Address, CloseReason, ConnectionInfo, ConnectionPlan, Role};
+use crate::error::connect::{
+    AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectPhase, ConnectionError, Fate,
+};
+use crate::error::session::SessionError;
+use crate::notify::{ClusterEvent, Note};
+use crate::routing::{HostIdx, Routing, Shard};
+use crate::seed::Seed;
+use crate::wire::{
+    Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, Request, ResponseFrame, ServerEvent,
+    ShardInfo,
+};
+
+/// A node of the cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: u128,
+    pub(super) address: SocketAddr,
+    pub(super) datacenter: &'static str,
+    pub(super) rack: &'static str,
+    pub(super) tokens: Vec<String>,
+    pub(super) alive: bool,
+    pub(super) member: bool,
+    pub(super) schema_version: u128,
+}
+
+/// A request that was not answered so far.
+#[derive(Clone, Debug)]
+pub(super) struct Submitted {
+    pub(super) conn: ConnId,
+    pub(super) query: QueryId,
+    pub(super) request: Request,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Submitted {
+    pub(super) fn text(&self) -> &str {
+        match &self.request {
+            Request::Query { text, .. } => text,
+            _ => "",
+        }
+    }
+}
+
+pub(super) struct Dialled {
+    pub(super) conn: ConnId,
+    pub(super) address: SocketAddr,
+    pub(super) plan: Box<ConnectionPlan>,
+}
+
+/// A control plane, its cluster, and what it asked for.
+pub(super) struct World {
+    pub(super) plane: ControlPlane<u32>,
+    pub(super) now: Instant,
+    pub(super) nodes: Vec<Node>,
+    pub(super) keyspaces: Vec<(&'static str, Vec<(&'static str, &'static str)>)>,
+    pub(super) tables: Vec<(&'static str, &'static str)>,
+    /// Whether the servers are ScyllaDB.
+    pub(super) scylla: bool,
+    /// What `system.peers` gives instead of the nodes.
+    pub(super) peers: Option<ResponseFrame>,
+    pub(super) local: Option<ResponseFrame>,
+
+    pub(super) connects: VecDeque<Dialled>,
+    pub(super) submits: VecDeque<Submitted>,
+    pub(super) resolves: VecDeque<(ResolveId, String)>,
+    pub(super) open: Vec<(ConnId, SocketAddr, Role)>,
+    pub(super) dialled: Vec<(Role, SocketAddr)>,
+    pub(super) asked: Vec<String>,
+    pub(super) disconnected: Vec<(ConnId, CloseReason)>,
+    pub(super) routing: Arc<Routing<u32>>,
+    pub(super) published: usize,
+    pub(super) notes: Vec<Note>,
+    pub(super) events: Vec<ClusterEvent>,
+    pub(super) agreements: Vec<(CommandId, AgreementOutcome)>,
+    pub(super) keyspaces_used: Vec<(CommandId, Result<(), SessionError>)>,
+    pub(super) ready: Option<Readiness>,
+    pub(super) fatal: Option<SessionError>,
+}
+
+pub(super) fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 9042))
+}
+
+pub(super) fn node(last: u8) -> Node {
+    Node {
+        id: u128::from(last),
+        address: address(last),
+        datacenter: "dc1",
+        rack: ["a", "b", "c"][usize::from(last) % 3],
+        tokens: vec![(i64::from(last) * 100).to_string()],
+        alive: true,
+        member: true,
+        schema_version: 1,
+    }
+}
+
+/// Settings with these contact points and no delay before a refresh.
+pub(super) fn config(contact_points: &[&str]) -> SessionConfig {
+    SessionConfig {
+        contact_points: contact_points
+            .iter()
+            .map(|point| point.parse().expect("a contact point"))
+            .collect(),
+        refresh: RefreshConfig {
+            topology_delay_max: Duration::ZERO,
+            status_delay_max: Duration::ZERO,
+            schema_delay_max: Duration::ZERO,
+        },
+        ..SessionConfig::default()
+    }
+}
+
+impl World {
+    pub(super) fn new(nodes: u8, config: SessionConfig) -> Self {
+        Self::seeded(nodes, config, 1)
+    }
+
+    pub(super) fn seeded(nodes: u8, config: SessionConfig, seed: u64) -> Self {
+        let now = Instant::now();
+        let mut world = Self {
+            plane: ControlPlane::new(now, Arc::new(config), Seed::from_u64(seed)),
+            now,
+            nodes: (1..=nodes).map(node).collect(),
+            keyspaces: vec![(
+                "ks",
+                vec![("class", "NetworkTopologyStrategy"), ("dc1", "2")],
+            )],
+            tables: vec![("ks", "t")],
+            scylla: true,
+            peers: None,
+            local: None,
+            connects: VecDeque::new(),
+            submits: VecDeque::new(),
+            resolves: VecDeque::new(),
+            open: Vec::new(),
+            dialled: Vec::new(),
+            asked: Vec::new(),
+            disconnected: Vec::new(),
+            routing: Arc::default(),
+            published: 0,
+            notes: Vec::new(),
+            events: Vec::new(),
+            agreements: Vec::new(),
+            keyspaces_used: Vec::new(),
+            ready: None,
+            fatal: None,
+        };
+        world.drain();
+        world
+    }
+
+    /// A world that is ready.
+    pub(super) fn started(nodes: u8) -> Self {
+        let mut world = Self::new(nodes, config(&["192.0.2.1"]));
+        world.run();
+        assert!(world.ready.is_some(), "{:?} {:?}", world.fatal, world.notes);
+        world.forget();
+        world
+    }
+
+    /// Empties the record of what happened so far.
+    pub(super) fn forget(&mut self) {
+        self.dialled.clear();
+        self.asked.clear();
+        self.disconnected.clear();
+        self.notes.clear();
+        self.events.clear();
+    }
+
+    /// Takes the plane's outputs into the record; reports the end of what it disconnects.
+    pub(super) fn drain(&mut self) {
+        while let Some(output) = self.plane.poll_output() {
+            match output {
+                ControlOutput::Resolve { id, host, .. } => {
+                    self.resolves.push_back((id, host.to_string()))
+                }
+                ControlOutput::Connect { conn, spec, plan } => {
+                    let Address::Tcp(address) = spec.address else {
+                        panic!("no tcp address")
+                    };
+                    self.dialled.push((plan.role, address));
+                    self.connects.push_back(Dialled {
+                        conn,
+                        address,
+                        plan,
+                    });
+                }
+                ControlOutput::Disconnect { conn, reason } => self.cut(conn, reason),
+                ControlOutput::Submit {
+                    conn,
+                    query,
+                    request,
+                    deadline,
+                } => {
+                    self.submits.push_back(Submitted {
+                        conn,
+                        query,
+                        request,
+                        deadline,
+                    });
+                }
+                ControlOutput::Publish(routing) => {
+                    assert!(
+                        self.routing.generation < routing.generation,
+                        "generations grow"
+                    );
+                    assert_eq!(routing.hosts.len(), routing.pools.len());
+                    self.routing = routing;
+                    self.published += 1;
+                }
+                ControlOutput::Ready(ready) => {
+                    assert!(self.ready.replace(ready).is_none(), "ready comes once");
+                }
+                ControlOutput::Note(note) => self.notes.push(note),
+                ControlOutput::Notify(event) => self.events.push(event),
+                ControlOutput::Agreement { id, outcome } => self.agreements.push((id, outcome)),
+                ControlOutput::KeyspaceUsed { id, result } => {
+                    self.keyspaces_used.push((id, result))
+                }
+                ControlOutput::Fatal(error) => {
+                    assert!(self.ready.is_none(), "fatal never comes after ready");
+                    assert!(self.fatal.replace(error).is_none(), "fatal comes once");
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self, conn: ConnId, reason: CloseReason) {
+        self.disconnected.push((conn, reason));
+        self.submits.retain(|submitted| submitted.conn != conn);
+        if let Some(at) = self.open.iter().position(|(own, _, _)| *own == conn) {
+            self.open.remove(at);
+            self.plane
+                .handle_closed(self.now, conn, ConnectionError::Closed(reason));
+        } else if let Some(at) = self
+            .connects
+            .iter()
+            .position(|dialled| dialled.conn == conn)
+        {
+            let dialled = self.connects.remove(at).expect("found");
+            let cause = ConnectCause::GivenUp(reason);
+            self.plane
+                .handle_connect_failed(self.now, conn, failure(dialled.address, cause));
+        }
+    }
+
+    /// Answers everything until nothing is asked any more.
+    pub(super) fn run(&mut self) {
+        for _ in 0..10_000 {
+            self.drain();
+            if let Some(dialled) = self.connects.pop_front() {
+                self.connect(dialled);
+            } else if let Some(submitted) = self.submits.pop_front() {
+                self.answer(submitted);
+            } else {
+                return;
+            }
+        }
+        panic!("the plane never comes to rest");
+    }
+
+    /// Lets time pass from timer to timer, answering everything.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.run();
+        for _ in 0..10_000 {
+            match self.plane.poll_timeout().filter(|at| *at <= end) {
+                Some(at) => self.tick(at),
+                None => return self.tick(end),
+            }
+            self.run();
+        }
+        panic!("timers never come to rest");
+    }
+
+    /// Lets time pass without answering anything.
+    pub(super) fn tick(&mut self, at: Instant) {
+        self.now = self.now.max(at);
+        self.plane.handle_timeout(self.now);
+        self.drain();
+    }
+
+    pub(super) fn connect(&mut self, dialled: Dialled) {
+        let alive = self
+            .nodes
+            .iter()
+            .any(|node| node.address == dialled.address && node.alive);
+        if alive {
+            self.accept(dialled);
+        } else {
+            self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused));
+        }
+    }
+
+    pub(super) fn accept(&mut self, dialled: Dialled) {
+        let found = self
+            .nodes
+            .iter()
+            .find(|node| node.address == dialled.address);
+        let id = found
+            .map(|node| Uuid::from_u128(node.id))
+            .filter(|_| self.scylla);
+        self.accept_as(dialled, id);
+    }
+
+    pub(super) fn accept_as(&mut self, dialled: Dialled, host_id: Option<Uuid>) {
+        let shards = NonZeroU16::new(4).expect("not zero");
+        let shard = ShardInfo {
+            shard: Shard(1),
+            shards,
+            ignore_msb: 12,
+            port: None,
+            tls_port: None,
+        };
+        let info = ConnectionInfo {
+            address: dialled.address.into(),
+            features: ProtocolFeatures::default(),
+            shard: self.scylla.then_some(shard),
+            host_id,
+        };
+        self.open
+            .push((dialled.conn, dialled.address, dialled.plan.role));
+        self.plane
+            .handle_connected(self.now, dialled.conn, info, dialled.conn.index);
+        self.drain();
+    }
+
+    pub(super) fn refuse(&mut self, dialled: Dialled, cause: ConnectCause) {
+        self.plane
+            .handle_connect_failed(self.now, dialled.conn, failure(dialled.address, cause));
+        self.drain();
+    }
+
+    pub(super) fn answer(&mut self, submitted: Submitted) {
+        let reply = self.reply(&submitted);
+        self.reply_with(submitted, Ok(reply));
+    }
+
+    pub(super) fn reply_with(
+        &mut self,
+        submitted: Submitted,
+        reply: Result<ResponseFrame, AttemptError>,
+    ) {
+        self.asked.push(submitted.text().into());
+        self.plane
+            .handle_reply(self.now, submitted.conn, submitted.query, reply);
+        self.drain();
+    }
+
+    /// What the node at the other end would answer.
+    pub(super) fn reply(&self, submitted: &Submitted) -> ResponseFrame {
+        let at = self
+            .open
+            .iter()
+            .find(|(conn, _, _)| *conn == submitted.conn)
+            .map(|(_, at, _)| *at);
+        let text = submitted.text();
+        let only = text
+            .split("WHERE keyspace_name='")
+            .nth(1)
+            .and_then(|rest| rest.split('\'').next());
+        let inside = |keyspace: &str| only.is_none_or(|only| only == keyspace);
+        if let Some(name) = text.strip_prefix("USE ") {
+            return set_keyspace(name.trim_matches('"'));
+        }
+        let here = self.nodes.iter().find(|node| Some(node.address) == at);
+        if text.contains("system.local") {
+            return self
+                .local
+                .clone()
+                .unwrap_or_else(|| nodes_frame("broadcast_address", &[here.expect("a node")]));
+        }
+        if text.contains("system.peers_v2") {
+            return error_frame(0x2200, "unconfigured table peers_v2");
+        }
+        if text.contains("system.peers") {
+            let others: Vec<&Node> = self
+                .nodes
+                .iter()
+                .filter(|node| node.member && Some(node.address) != at)
+                .collect();
+            return self
+                .peers
+                .clone()
+                .unwrap_or_else(|| nodes_frame("peer", &others));
+        }
+        if text.contains("system_schema.keyspaces") {
+            let rows = self.keyspaces.iter().filter(|(name, _)| inside(name));
+            let rows = rows
+                .map(|(name, options)| vec![cell(name), Some(text_map(options))])
+                .collect();
+            return rows_frame(&[("keyspace_name", TEXT), ("replication", TEXT_MAP)], rows);
+        }
+        if text.contains("system_schema.tables") {
+            let rows = self.tables.iter().filter(|(keyspace, _)| inside(keyspace));
+            let rows = rows
+                .map(|(keyspace, name)| vec![cell(keyspace), cell(name)])
+                .collect();
+            return rows_frame(&[("keyspace_name", TEXT), ("table_name", TEXT)], rows);
+        }
+        error_frame(0x2200, "unconfigured table")
+    }
+
+    /// Fails what is asked of one open connection and reports its end.
+    pub(super) fn lose(&mut self, conn: ConnId) {
+        self.open.retain(|(own, _, _)| *own != conn);
+        let lost: Vec<_> = self
+            .submits
+            .iter()
+            .filter(|submitted| submitted.conn == conn)
+            .cloned()
+            .collect();
+        self.submits.retain(|submitted| submitted.conn != conn);
+        for submitted in lost {
+            let error = AttemptError::new(
+                AttemptErrorKind::Connection(ConnectionError::Eof),
+                Fate::MaybeApplied,
+            );
+            self.reply_with(submitted, Err(error));
+        }
+        self.plane
+            .handle_closed(self.now, conn, ConnectionError::Eof);
+        self.drain();
+    }
+
+    pub(super) fn control(&self) -> Option<(ConnId, SocketAddr)> {
+        let control = self.open.iter().find(|(_, _, role)| *role == Role::Control);
+        control.map(|(conn, address, _)| (*conn, *address))
+    }
+
+    pub(super) fn data(&self, address: SocketAddr) -> Option<ConnId> {
+        let data = self
+            .open
+            .iter()
+            .find(|(_, own, role)| *role == Role::Data && *own == address);
+        data.map(|(conn, _, _)| *conn)
+    }
+
+    pub(super) fn event(&mut self, event: ServerEvent) {
+        let (conn, _) = self.control().expect("a control connection");
+        self.plane.handle_event(self.now, conn, event);
+        self.drain();
+    }
+
+    pub(super) fn host(&self, id: u128) -> HostIdx {
+        let found = self
+            .routing
+            .hosts
+            .iter()
+            .position(|host| host.id == Uuid::from_u128(id));
+        HostIdx(found.and_then(|at| u16::try_from(at).ok()).expect("a host"))
+    }
+
+    /// The hosts that hold a token of `ks.t`, by id.
+    pub(super) fn replicas(&self, token: i64) -> Vec<u128> {
+        let table = self
+            .routing
+            .table_idx("ks", "t")
+            .expect("the table is known");
+        let hosts = self.routing.replicas(table, crate::routing::Token(token));
+        hosts
+            .iter()
+            .filter_map(|host| self.routing.host(*host))
+            .map(|host| host.id.as_u128())
+            .collect()
+    }
+}
+
+pub(super) fn failure(address: SocketAddr, cause: ConnectCause) -> ConnectError {
+    ConnectError {
+        address: address.into(),
+        phase: ConnectPhase::Tcp,
+        cause,
+    }
+}
+
+pub(super) fn expired() -> AttemptError {
+    AttemptError::new(AttemptErrorKind::Expired, Fate::MaybeApplied)
+}
+
+pub(super) const TEXT: &[u8] = &[0, 0x0d];
+pub(super) const UUID: &[u8] = &[0, 0x0c];
+pub(super) const INET: &[u8] = &[0, 0x10];
+pub(super) const INT: &[u8] = &[0, 0x09];
+pub(super) const TEXT_SET: &[u8] = &[0, 0x22, 0, 0x0d];
+pub(super) const TEXT_MAP: &[u8] = &[0, 0x21, 0, 0x0d, 0, 0x0d];
+
+/// The columns of `local` and `peers` that matter.
+pub(super) fn node_columns(broadcast: &'static str) -> Vec<(&'static str, &'static [u8])> {
+    vec![
+        ("key", TEXT),
+        (broadcast, INET),
+        ("rpc_address", INET),
+        ("host_id", UUID),
+        ("data_center", TEXT),
+        ("rack", TEXT),
+        ("tokens", TEXT_SET),
+        ("schema_version", UUID),
+        ("partitioner", TEXT),
+    ]
+}
+
+pub(super) type Cells = Vec<Option<Vec<u8>>>;
+
+pub(super) fn node_row(node: &Node) -> Cells {
+    vec![
+        cell("local"),
+        ip_cell(node.address.ip()),
+        ip_cell(node.address.ip()),
+        uuid_cell(node.id),
+        cell(node.datacenter),
+        cell(node.rack),
+        Some(text_set(&node.tokens)),
+        uuid_cell(node.schema_version),
+        cell("org.apache.cassandra.dht.Murmur3Partitioner"),
+    ]
+}
+
+pub(super) fn nodes_frame(broadcast: &'static str, nodes: &[&Node]) -> ResponseFrame {
+    rows_frame(
+        &node_columns(broadcast),
+        nodes.iter().map(|node| node_row(node)).collect(),
+    )
+}
+
+pub(super) fn cell(text: &str) -> Option<Vec<u8>> {
+    Some(text.as_bytes().to_vec())
+}
+
+pub(super) fn uuid_cell(id: u128) -> Option<Vec<u8>> {
+    Some(id.to_be_bytes().to_vec())
+}
+
+pub(super) fn ip_cell(ip: IpAddr) -> Option<Vec<u8>> {
+    Some(match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    })
+}
+
+fn len(len: usize) -> [u8; 4] {
+    u32::try_from(len).expect("short").to_be_bytes()
+}
+
+fn text_set(texts: &[String]) -> Vec<u8> {
+    let mut out = len(texts.len()).to_vec();
+    texts
+        .iter()
+        .for_each(|text| bytes_into(&mut out, Some(text.as_bytes())));
+    out
+}
+
+fn text_map(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = len(pairs.len()).to_vec();
+    for (key, value) in pairs {
+        bytes_into(&mut out, Some(key.as_bytes()));
+        bytes_into(&mut out, Some(value.as_bytes()));
+    }
+    out
+}
+
+fn bytes_into(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            out.extend(len(bytes.len()));
+            out.extend(bytes);
+        }
+        None => out.extend([0xff; 4]),
+    }
+}
+
+fn string_into(out: &mut Vec<u8>, text: &str) {
+    out.extend(u16::try_from(text.len()).expect("short").to_be_bytes());
+    out.extend(text.as_bytes());
+}
+
+pub(super) fn rows_frame(columns: &[(&str, &[u8])], rows: Vec<Cells>) -> ResponseFrame {
+    paged_rows_frame(columns, rows, None)
+}
+
+pub(super) fn paged_rows_frame(
+    columns: &[(&str, &[u8])],
+    rows: Vec<Cells>,
+    next: Option<&[u8]>,
+) -> ResponseFrame {
+    let mut body = len(2).to_vec();
+    // One keyspace and table for all columns, and with a paging state one more flag.
+    body.extend(len(if next.is_some() { 3 } else { 1 }));
+    body.extend(len(columns.len()));
+    if let Some(state) = next {
+        bytes_into(&mut body, Some(state));
+    }
+    string_into(&mut body, "system");
+    string_into(&mut body, "t");
+    for (name, ty) in columns {
+        string_into(&mut body, name);
+        body.extend(*ty);
+    }
+    body.extend(len(rows.len()));
+    for cell in rows.iter().flatten() {
+        bytes_into(&mut body, cell.as_deref());
+    }
+    frame(Opcode::Result, body)
+}
+
+pub(super) fn set_keyspace(name: &str) -> ResponseFrame {
+    let mut body = len(3).to_vec();
+    string_into(&mut body, name);
+    frame(Opcode::Result, body)
+}
+
+pub(super) fn error_frame(code: i32, message: &str) -> ResponseFrame {
+    let mut body = code.to_be_bytes().to_vec();
+    string_into(&mut body, message);
+    frame(Opcode::Error, body)
+}
+
+pub(super) fn frame(opcode: Opcode, body: Vec<u8>) -> ResponseFrame {
+    let header = FrameHeader {
+        direction: Direction::Response,
+        version: 4,
+        flags: Flags::empty(),
+        stream: 1,
+        opcode,
+        length: u32::try_from(body.len()).expect("short"),
+    };
+    ResponseFrame {
+        header,
+        body: Bytes::from(body),
+    }
+}
