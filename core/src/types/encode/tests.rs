@@ -463,3 +463,33 @@ fn an_implementation_that_writes_nothing_is_found_out() {
         "{error}"
     );
 }
+
+#[test]
+fn strings_of_a_request_are_measured_in_bytes() {
+    use crate::wire::request::{RequestOptionsRef, RequestRef};
+    use crate::wire::supported::ProtocolFeatures;
+    let body = |request: RequestRef<'_>| {
+        let mut out = Vec::new();
+        request
+            .encode(
+                &mut out,
+                &ProtocolFeatures::default(),
+                0,
+                &RequestOptionsRef::default(),
+            )
+            .unwrap();
+        let length = u32::try_from(out.len() - 9).unwrap().to_be_bytes();
+        assert_eq!(out[5..9], length);
+        out.split_off(9)
+    };
+    let options = [("é😀".to_owned(), "é".to_owned())];
+    assert_eq!(
+        body(RequestRef::Startup(&options)),
+        hex("00010006c3a9f09f98800002c3a9")
+    );
+    let prepare = RequestRef::Prepare {
+        text: "é😀",
+        keyspace: None,
+    };
+    assert_eq!(body(prepare), hex("00000006c3a9f09f9880"));
+}
