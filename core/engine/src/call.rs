@@ -1,25 +1,30 @@
-//! One request from its start to its answer, in the caller's own future: runs the `Execution` over lanes.
+//! One request from its start to its answer, in the caller's own future.
 //! No task, no channel and no timer of its own in the common case; the connection enforces the deadline.
+//!
+//! Most requests are answered by the first node that is asked. Such a request goes straight: it costs no
+//! `Execution`, which is made only when something else comes back.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use messina_core::config::profile::ExecutionProfile;
 use messina_core::conn::Ticket;
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
 use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::exec::result::QueryResult;
-use messina_core::exec::statement::StatementOptions;
+use messina_core::exec::statement::{RequestSettings, StatementOptions};
+use messina_core::exec::straight::{STRAIGHT, first_target, goes_straight};
 use messina_core::exec::targets::{Planned, Target};
 use messina_core::exec::{
     AttemptId, Connections, Coordinator, Execution, ExecutionOutput, ExecutionPlan,
 };
-use messina_core::routing::{Loads, Routing};
-use messina_core::wire::{
-    Opcode, ProtocolFeatures, Response, ResponseFrame, ResultBody, ValuesRef,
-};
+use messina_core::policy::load_balancing::PlanRequest;
+use messina_core::routing::{Loads, Routing, TableIdx, Token};
+use messina_core::types::EncodedValues;
+use messina_core::wire::{Opcode, ProtocolFeatures, Response, ResponseFrame, ResultBody};
 
 use crate::lane::{Delivery, Lane, Refused};
 use crate::outgoing::Outgoing;
@@ -28,23 +33,11 @@ use crate::session::Shared;
 use crate::source::Source;
 
 /// A request that is under way.
-pub(crate) struct Call<R: Runtime> {
-    execution: Execution<Arc<Lane>>,
-    started: bool,
-    /// The attempt that waits for its reply; nearly always the only one.
-    flight: Option<Flight>,
-    /// Further attempts that race with it.
-    others: Vec<Flight>,
-    /// Whose reply was taken last.
-    answered: Option<Arc<Lane>>,
-    timer: Option<Timer<R>>,
-}
-
-/// The answer to a request, still unread.
-pub(crate) struct Answer {
-    pub(crate) frame: ResponseFrame,
-    pub(crate) features: ProtocolFeatures,
-    pub(crate) coordinator: Option<Coordinator>,
+pub(crate) enum Call<R: Runtime> {
+    New(Aim),
+    Straight(Straight),
+    Winding(Box<Winding<R>>),
+    Over,
 }
 
 /// Where a request is to go, beside the policy's choice.
@@ -56,10 +49,281 @@ pub(crate) struct Aim {
     pub(crate) unpaged: bool,
 }
 
-struct Flight {
-    attempt: AttemptId,
+/// The answer to a request, still unread.
+pub(crate) struct Answer {
+    pub(crate) frame: ResponseFrame,
+    pub(crate) features: ProtocolFeatures,
+    pub(crate) coordinator: Option<Coordinator>,
+    /// The execution, when there was something to tell of it.
+    trouble: Option<Box<Execution<Arc<Lane>>>>,
+}
+
+impl Answer {
+    /// Adds what failed before the answer came.
+    pub(crate) fn finish(&self, result: QueryResult) -> QueryResult {
+        match &self.trouble {
+            None => result,
+            Some(execution) => result.with_attempts(execution.attempts()),
+        }
+    }
+}
+
+/// A request that waits for the answer of the first node asked.
+pub(crate) struct Straight {
+    flight: InFlight,
+    place: Planned,
+    since: Instant,
+    settings: RequestSettings,
+    table: Option<TableIdx>,
+    token: Option<Token>,
+    seed: u64,
+}
+
+impl<R: Runtime> Call<R> {
+    /// Plans a request; nothing is sent before the first poll.
+    pub(crate) const fn new(aim: Aim) -> Self {
+        Self::New(aim)
+    }
+
+    /// Drives the request.
+    #[inline]
+    pub(crate) fn poll(
+        &mut self,
+        shared: &Shared<R>,
+        source: &mut impl Source,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Answer, RequestError>> {
+        match self {
+            Self::Straight(straight) => {
+                let Delivery { at, reply } = ready!(straight.flight.poll(cx));
+                match reply {
+                    Ok(frame) if frame.header.opcode == Opcode::Result => {
+                        let features = straight.flight.lane.info().features;
+                        let coordinator =
+                            Coordinator::of(straight.place, &shared.published.routing());
+                        *self = Self::Over;
+                        Poll::Ready(Ok(Answer {
+                            frame,
+                            features,
+                            coordinator,
+                            trouble: None,
+                        }))
+                    }
+                    reply => self.leave_straight(shared, source, at, reply, cx),
+                }
+            }
+            Self::New(aim) => {
+                let aim = *aim;
+                match self.start(shared, source, aim, cx) {
+                    Ok(true) => Poll::Pending,
+                    Ok(false) => self.wind(shared, source, cx),
+                    Err(error) => {
+                        *self = Self::Over;
+                        Poll::Ready(Err(error))
+                    }
+                }
+            }
+            Self::Winding(_) => self.wind(shared, source, cx),
+            Self::Over => {
+                let kind = RequestErrorKind::Internal("a request is polled after its end");
+                Poll::Ready(Err(RequestError::new(kind)))
+            }
+        }
+    }
+
+    /// Sends the request; returns whether it went straight.
+    #[inline]
+    fn start(
+        &mut self,
+        shared: &Shared<R>,
+        source: &impl Source,
+        aim: Aim,
+        cx: &Context<'_>,
+    ) -> Result<bool, RequestError> {
+        if shared.published.is_closing() {
+            return Err(RequestError::new(RequestErrorKind::Closed));
+        }
+        let now = shared.runtime.now();
+        let options = source.options();
+        let profile = options
+            .and_then(|options| options.profile.as_ref())
+            .unwrap_or(&shared.profile);
+        let settings = settle(shared, source, profile, now, aim);
+        let seed = shared.next_seed();
+        let only = aim
+            .only
+            .or_else(|| options.and_then(|options| options.target));
+        let routing = shared.published.routing();
+        let mut scratch = EncodedValues::new();
+        let encoded = source
+            .encode(&routing, &mut scratch)
+            .map_err(RequestError::from)?;
+        let straight = only.is_none() && aim.prefer.is_none() && source.is_plain();
+        if straight && goes_straight(profile) {
+            let request = PlanRequest {
+                table: encoded.table,
+                token: encoded.token,
+                stable: source.is_conditional() || settings.consistency.is_serial(),
+                seed,
+            };
+            if let Some(target) = first_target(&request, profile, &routing, &LaneConnections) {
+                let outgoing = source.outgoing(&settings);
+                let lane = target.handle;
+                // A lane that refuses is left to the long way, which chooses it again and reports why.
+                if let Ok(ticket) =
+                    lane.submit(outgoing, encoded.values, settings.deadline, cx.waker())
+                {
+                    let place = Planned {
+                        host: target.host,
+                        shard: target.shard,
+                    };
+                    *self = Self::Straight(Straight {
+                        flight: InFlight::new(lane, ticket),
+                        place,
+                        since: now,
+                        settings,
+                        table: encoded.table,
+                        token: encoded.token,
+                        seed,
+                    });
+                    return Ok(true);
+                }
+            }
+        }
+        let mut plan = ExecutionPlan::new(source.kind(), Arc::clone(profile), settings, seed);
+        (plan.table, plan.token) = (encoded.table, encoded.token);
+        plan.conditional = source.is_conditional();
+        (plan.only, plan.prefer) = (only, aim.prefer);
+        let mut execution = Execution::new(plan);
+        execution.start(now, &routing, &LaneConnections);
+        *self = Self::Winding(Box::new(Winding::new(execution)));
+        Ok(false)
+    }
+
+    /// Hands a request that was not simply answered over to an execution.
+    #[cold]
+    fn leave_straight(
+        &mut self,
+        shared: &Shared<R>,
+        source: &mut impl Source,
+        at: Instant,
+        reply: Result<ResponseFrame, AttemptError>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Answer, RequestError>> {
+        let Self::Straight(straight) = std::mem::replace(self, Self::Over) else {
+            return Poll::Pending;
+        };
+        let options = source.options();
+        let profile = options
+            .and_then(|options| options.profile.as_ref())
+            .unwrap_or(&shared.profile);
+        let mut plan = ExecutionPlan::new(
+            source.kind(),
+            Arc::clone(profile),
+            straight.settings,
+            straight.seed,
+        );
+        (plan.table, plan.token) = (straight.table, straight.token);
+        plan.conditional = source.is_conditional();
+        let Planned { host, shard } = straight.place;
+        let target = Target {
+            host,
+            shard,
+            handle: Arc::clone(&straight.flight.lane),
+        };
+        let mut execution = Execution::sent_straight(plan, straight.since, target);
+        let routing = shared.published.routing();
+        execution.handle_reply(at, STRAIGHT, reply, &routing, &LaneConnections);
+        let mut winding = Winding::new(execution);
+        winding.answered = Some(Arc::clone(&straight.flight.lane));
+        *self = Self::Winding(Box::new(winding));
+        self.wind(shared, source, cx)
+    }
+
+    fn wind(
+        &mut self,
+        shared: &Shared<R>,
+        source: &mut impl Source,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Answer, RequestError>> {
+        let Self::Winding(winding) = self else {
+            return Poll::Pending;
+        };
+        let result = ready!(winding.poll(shared, source, cx));
+        let Self::Winding(winding) = std::mem::replace(self, Self::Over) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(result.map(|frame| winding.answer(shared, frame)))
+    }
+}
+
+/// A request that a lane has taken; dropping it before the reply is there gives the request up.
+struct InFlight {
     lane: Arc<Lane>,
     ticket: Ticket,
+    waits: bool,
+}
+
+impl InFlight {
+    #[inline]
+    const fn new(lane: Arc<Lane>, ticket: Ticket) -> Self {
+        Self {
+            lane,
+            ticket,
+            waits: true,
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Delivery> {
+        let delivery = ready!(self.lane.poll_reply(self.ticket, cx));
+        self.waits = false;
+        Poll::Ready(delivery)
+    }
+}
+
+impl Drop for InFlight {
+    #[inline]
+    fn drop(&mut self) {
+        if self.waits {
+            self.lane.abandon(self.ticket);
+        }
+    }
+}
+
+/// Settles the options of a request.
+#[inline]
+fn settle<R: Runtime>(
+    shared: &Shared<R>,
+    source: &impl Source,
+    profile: &ExecutionProfile,
+    now: Instant,
+    aim: Aim,
+) -> RequestSettings {
+    let timestamp = || shared.timestamp();
+    let mut settings = match source.options() {
+        Some(options) => options.settle(now, profile, timestamp),
+        None => StatementOptions::default().settle(now, profile, timestamp),
+    };
+    settings.idempotent = source.is_idempotent(settings.idempotent);
+    if aim.unpaged {
+        settings.page_size = None;
+    }
+    settings
+}
+
+/// A request whose way is decided by an execution, over several attempts if need be.
+pub(crate) struct Winding<R: Runtime> {
+    execution: Execution<Arc<Lane>>,
+    flights: Vec<Flight>,
+    /// Whose reply was taken last.
+    answered: Option<Arc<Lane>>,
+    timer: Option<Timer<R>>,
+}
+
+struct Flight {
+    attempt: AttemptId,
+    flight: InFlight,
     /// A PREPARE that goes ahead of the request itself.
     preparing: bool,
 }
@@ -70,59 +334,23 @@ struct Timer<R: Runtime> {
     at: Instant,
 }
 
-impl<R: Runtime> Call<R> {
-    /// Plans a request; nothing is sent before the first poll.
-    pub(crate) fn new(shared: &Shared<R>, source: &impl Source, aim: Aim) -> Self {
-        let now = shared.runtime.now();
-        let options = source.options();
-        let profile = options
-            .and_then(|options| options.profile.as_ref())
-            .unwrap_or(&shared.profile);
-        let timestamp = || shared.timestamp();
-        let mut settings = match options {
-            Some(options) => options.settle(now, profile, timestamp),
-            None => StatementOptions::default().settle(now, profile, timestamp),
-        };
-        settings.idempotent = source.is_idempotent(settings.idempotent);
-        if aim.unpaged {
-            settings.page_size = None;
-        }
-        let mut plan = ExecutionPlan::new(
-            source.kind(),
-            Arc::clone(profile),
-            settings,
-            shared.next_seed(),
-        );
-        let routing = shared.published.routing();
-        (plan.table, plan.token) = source.route(&routing);
-        plan.conditional = source.is_conditional();
-        plan.only = aim
-            .only
-            .or_else(|| options.and_then(|options| options.target));
-        plan.prefer = aim.prefer;
-        let mut execution = Execution::new(plan);
-        execution.start(now, &routing, &LaneConnections);
+impl<R: Runtime> Winding<R> {
+    const fn new(execution: Execution<Arc<Lane>>) -> Self {
         Self {
             execution,
-            started: false,
-            flight: None,
-            others: Vec::new(),
+            flights: Vec::new(),
             answered: None,
             timer: None,
         }
     }
 
-    /// Drives the request.
-    pub(crate) fn poll(
+    fn poll(
         &mut self,
         shared: &Shared<R>,
         source: &mut impl Source,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Answer, RequestError>> {
-        if self.started {
-            self.take_replies(shared, source, cx)?;
-        }
-        self.started = true;
+    ) -> Poll<Result<ResponseFrame, RequestError>> {
+        self.take_replies(shared, source, cx)?;
         loop {
             if let Some(result) = self.perform(shared, source, cx) {
                 return Poll::Ready(result);
@@ -133,32 +361,17 @@ impl<R: Runtime> Call<R> {
         }
     }
 
-    /// Lists what failed before the answer came.
-    pub(crate) fn finish(&self, result: QueryResult) -> QueryResult {
-        match self.execution.attempts() {
-            [] => result,
-            attempts => result.with_attempts(attempts),
-        }
-    }
-
     fn take_replies(
         &mut self,
         shared: &Shared<R>,
         source: &mut impl Source,
         cx: &Context<'_>,
     ) -> Result<(), RequestError> {
-        if let Some(flight) = &self.flight {
-            if let Poll::Ready(delivery) = flight.lane.poll_reply(flight.ticket, cx) {
-                if let Some(flight) = self.flight.take() {
-                    self.handle_reply(shared, source, flight, delivery)?;
-                }
-            }
-        }
         let mut at = 0;
-        while let Some(flight) = self.others.get(at) {
-            match flight.lane.poll_reply(flight.ticket, cx) {
+        while let Some(flight) = self.flights.get_mut(at) {
+            match flight.flight.poll(cx) {
                 Poll::Ready(delivery) => {
-                    let flight = self.others.swap_remove(at);
+                    let flight = self.flights.swap_remove(at);
                     self.handle_reply(shared, source, flight, delivery)?;
                 }
                 Poll::Pending => at += 1,
@@ -175,15 +388,13 @@ impl<R: Runtime> Call<R> {
         delivery: Delivery,
     ) -> Result<(), RequestError> {
         let routing = shared.published.routing();
-        if flight.preparing {
-            if let Ok(frame) = &delivery.reply {
-                bind(source, frame, &flight.lane.info().features, &routing)?;
-            }
-        }
         let Delivery { at, reply } = delivery;
+        if let (true, Ok(frame)) = (flight.preparing, &reply) {
+            bind(source, frame, &flight.flight.lane.info().features, &routing)?;
+        }
         self.execution
             .handle_reply(at, flight.attempt, reply, &routing, &LaneConnections);
-        self.answered = Some(flight.lane);
+        self.answered = Some(Arc::clone(&flight.flight.lane));
         Ok(())
     }
 
@@ -193,7 +404,7 @@ impl<R: Runtime> Call<R> {
         shared: &Shared<R>,
         source: &impl Source,
         cx: &Context<'_>,
-    ) -> Option<Result<Answer, RequestError>> {
+    ) -> Option<Result<ResponseFrame, RequestError>> {
         while let Some(output) = self.execution.poll_output() {
             match output {
                 ExecutionOutput::Send {
@@ -201,18 +412,18 @@ impl<R: Runtime> Call<R> {
                     to,
                     params,
                 } => {
-                    let settings = self.execution.plan().settings;
-                    let request = source.outgoing(&settings, params.consistency);
-                    self.send(
-                        shared,
-                        cx,
+                    let mut settings = self.execution.plan().settings;
+                    settings.consistency = params.consistency;
+                    let request = source.outgoing(&settings);
+                    let way = Way {
                         attempt,
-                        to,
-                        request,
-                        source.values(),
-                        params.deadline,
-                        false,
-                    );
+                        lane: to.handle,
+                        deadline: params.deadline,
+                        preparing: false,
+                    };
+                    if let Err(error) = self.send(shared, source, cx, request, way) {
+                        return Some(Err(error));
+                    }
                 }
                 ExecutionOutput::Prepare {
                     attempt,
@@ -222,97 +433,71 @@ impl<R: Runtime> Call<R> {
                     deadline,
                 } => {
                     let request = Outgoing::Prepare { text, keyspace };
-                    self.send(
-                        shared,
-                        cx,
+                    let way = Way {
                         attempt,
-                        to,
-                        request,
-                        ValuesRef::default(),
+                        lane: to.handle,
                         deadline,
-                        true,
-                    );
-                }
-                ExecutionOutput::Abandon { attempt } => {
-                    if let Some(flight) = self.take_flight(attempt) {
-                        flight.lane.abandon(flight.ticket);
+                        preparing: true,
+                    };
+                    if let Err(error) = self.send(shared, source, cx, request, way) {
+                        return Some(Err(error));
                     }
                 }
-                ExecutionOutput::Done(result) => return Some(self.answer(shared, result)),
+                ExecutionOutput::Abandon { attempt } => {
+                    self.flights.retain(|flight| flight.attempt != attempt);
+                }
+                ExecutionOutput::Done(result) => return Some(result),
                 _ => (),
             }
         }
         None
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the parts of one output of the execution"
-    )]
     fn send(
         &mut self,
         shared: &Shared<R>,
+        source: &impl Source,
         cx: &Context<'_>,
-        attempt: AttemptId,
-        to: Target<Arc<Lane>>,
         request: Outgoing,
-        values: ValuesRef<'_>,
-        deadline: Option<Instant>,
-        preparing: bool,
-    ) {
-        let lane = to.handle;
-        match lane.submit(request, values, deadline, cx.waker()) {
-            Ok(ticket) => {
-                let flight = Flight {
-                    attempt,
-                    lane,
-                    ticket,
-                    preparing,
-                };
-                match &mut self.flight {
-                    None => self.flight = Some(flight),
-                    Some(_) => self.others.push(flight),
-                }
-            }
+        way: Way,
+    ) -> Result<(), RequestError> {
+        let Way {
+            attempt,
+            lane,
+            deadline,
+            preparing,
+        } = way;
+        let routing = shared.published.routing();
+        let mut scratch = EncodedValues::new();
+        let submitted = if preparing {
+            lane.submit(request, Default::default(), deadline, cx.waker())
+        } else {
+            let encoded = source
+                .encode(&routing, &mut scratch)
+                .map_err(RequestError::from)?;
+            lane.submit(request, encoded.values, deadline, cx.waker())
+        };
+        match submitted {
+            Ok(ticket) => self.flights.push(Flight {
+                attempt,
+                flight: InFlight::new(lane, ticket),
+                preparing,
+            }),
             Err(refused) => {
                 let kind = match refused {
                     Refused::Closed(error) => AttemptErrorKind::Connection(error),
                     Refused::Full => AttemptErrorKind::Overloaded,
                 };
                 let reply = Err(AttemptError::new(kind, Fate::NotSent));
-                let routing = shared.published.routing();
-                self.execution.handle_reply(
-                    shared.runtime.now(),
-                    attempt,
-                    reply,
-                    &routing,
-                    &LaneConnections,
-                );
+                let now = shared.runtime.now();
+                self.execution
+                    .handle_reply(now, attempt, reply, &routing, &LaneConnections);
             }
         }
+        Ok(())
     }
 
-    fn take_flight(&mut self, attempt: AttemptId) -> Option<Flight> {
-        if self
-            .flight
-            .as_ref()
-            .is_some_and(|flight| flight.attempt == attempt)
-        {
-            return self.flight.take();
-        }
-        let at = self
-            .others
-            .iter()
-            .position(|flight| flight.attempt == attempt)?;
-        Some(self.others.swap_remove(at))
-    }
-
-    fn answer(
-        &mut self,
-        shared: &Shared<R>,
-        result: Result<ResponseFrame, RequestError>,
-    ) -> Result<Answer, RequestError> {
-        let frame = result?;
+    fn answer(mut self: Box<Self>, shared: &Shared<R>, frame: ResponseFrame) -> Answer {
         let features = self
             .answered
             .take()
@@ -321,11 +506,12 @@ impl<R: Runtime> Call<R> {
         let place = self.execution.coordinator();
         let coordinator =
             place.and_then(|place| Coordinator::of(place, &shared.published.routing()));
-        Ok(Answer {
+        Answer {
             frame,
             features,
             coordinator,
-        })
+            trouble: Some(Box::new(self.execution)),
+        }
     }
 
     /// Waits for the execution's own deadline, if it has one; returns whether that has passed.
@@ -353,12 +539,12 @@ impl<R: Runtime> Call<R> {
     }
 }
 
-impl<R: Runtime> Drop for Call<R> {
-    fn drop(&mut self) {
-        for flight in self.flight.take().into_iter().chain(self.others.drain(..)) {
-            flight.lane.abandon(flight.ticket);
-        }
-    }
+/// How one attempt is sent.
+struct Way {
+    attempt: AttemptId,
+    lane: Arc<Lane>,
+    deadline: Option<Instant>,
+    preparing: bool,
 }
 
 /// Binds the values of a text that has just been prepared; an answer that is no PREPARED is left to the execution.
@@ -377,15 +563,14 @@ fn bind(
     let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
         return Ok(());
     };
-    source
-        .bind(body, routing)
-        .map_err(|error| RequestError::new(RequestErrorKind::Bind(error)))
+    source.bind(body, routing).map_err(RequestError::from)
 }
 
 /// Tells an execution about lanes.
-pub(crate) struct LaneConnections;
+struct LaneConnections;
 
 impl Loads<Arc<Lane>> for LaneConnections {
+    #[inline]
     fn in_flight(&self, handle: &Arc<Lane>) -> u32 {
         handle.in_flight()
     }

@@ -23,19 +23,17 @@ use crate::source::{BatchSource, BoundSource, Source, StatementSource};
 struct Exchange<'s, R: Runtime> {
     shared: &'s Shared<R>,
     state: State<R>,
-    aim: Aim,
+    unpaged: bool,
 }
 
 enum State<R: Runtime> {
-    New,
     Calling(Call<R>),
     /// The schema or the keyspace has changed: the cluster follows before the caller goes on.
     Settling(Box<Settling>),
-    Over,
 }
 
 struct Settling {
-    result: QueryResult,
+    result: Option<QueryResult>,
     wait: Wait,
 }
 
@@ -44,61 +42,47 @@ enum Wait {
     Keyspace(Outcome<Result<(), SessionError>>),
 }
 
-impl<R: Runtime> Exchange<'_, R> {
+impl<'s, R: Runtime> Exchange<'s, R> {
+    #[inline]
+    fn new(shared: &'s Shared<R>, unpaged: bool) -> Self {
+        let aim = Aim {
+            unpaged,
+            ..Aim::default()
+        };
+        Self {
+            shared,
+            state: State::Calling(Call::new(aim)),
+            unpaged,
+        }
+    }
+
+    #[inline]
     fn poll(
         &mut self,
         source: &mut impl Source,
         cx: &mut Context<'_>,
     ) -> Poll<Result<QueryResult, RequestError>> {
-        loop {
-            match &mut self.state {
-                State::New => {
-                    if self.shared.published.is_closing() {
-                        self.state = State::Over;
-                        return Poll::Ready(Err(RequestError::new(RequestErrorKind::Closed)));
-                    }
-                    self.state = State::Calling(Call::new(self.shared, source, self.aim));
-                }
-                State::Calling(call) => {
-                    let answer = ready!(call.poll(self.shared, source, cx));
-                    let result = answer
-                        .and_then(|answer| read(source, &answer))
-                        .map(|result| call.finish(result));
-                    self.state = State::Over;
-                    match result {
-                        Ok(result) if needs_settling(&result) => self.settle(result),
-                        Ok(result) if self.aim.unpaged => {
-                            return Poll::Ready(
-                                result
-                                    .expect_last_page()
-                                    .map(|()| result)
-                                    .map_err(RequestError::from),
-                            );
-                        }
-                        other => return Poll::Ready(other),
-                    }
-                }
-                State::Settling(settling) => {
-                    match &mut settling.wait {
-                        Wait::Agreement(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
-                        Wait::Keyspace(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
-                    }
-                    if let State::Settling(settling) =
-                        std::mem::replace(&mut self.state, State::Over)
-                    {
-                        return Poll::Ready(Ok(settling.result));
-                    }
-                }
-                State::Over => {
-                    return Poll::Ready(Err(RequestError::new(RequestErrorKind::Internal(
-                        "a request polled again",
-                    ))));
-                }
+        let State::Calling(call) = &mut self.state else {
+            return self.poll_settling(cx);
+        };
+        let answer = ready!(call.poll(self.shared, source, cx));
+        match answer.and_then(|answer| read(source, &answer)) {
+            Ok(result) if needs_settling(&result) => {
+                self.settle(result);
+                self.poll_settling(cx)
             }
+            Ok(result) if self.unpaged => Poll::Ready(
+                result
+                    .expect_last_page()
+                    .map(|()| result)
+                    .map_err(RequestError::from),
+            ),
+            other => Poll::Ready(other),
         }
     }
 
     /// Lets the cluster follow a change that this request has made.
+    #[cold]
     fn settle(&mut self, result: QueryResult) {
         let wait = match (result.schema_change(), result.set_keyspace()) {
             (Some(change), _) => Wait::Agreement(self.shared.follow_schema(change)),
@@ -106,7 +90,27 @@ impl<R: Runtime> Exchange<'_, R> {
                 Wait::Keyspace(self.shared.follow_keyspace(keyspace.unwrap_or_default()))
             }
         };
-        self.state = State::Settling(Box::new(Settling { result, wait }));
+        self.state = State::Settling(Box::new(Settling {
+            result: Some(result),
+            wait,
+        }));
+    }
+
+    #[cold]
+    fn poll_settling(&mut self, cx: &mut Context<'_>) -> Poll<Result<QueryResult, RequestError>> {
+        let State::Settling(settling) = &mut self.state else {
+            return Poll::Pending;
+        };
+        match &mut settling.wait {
+            Wait::Agreement(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
+            Wait::Keyspace(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
+        }
+        let late = || {
+            RequestError::new(RequestErrorKind::Internal(
+                "a request is polled after its end",
+            ))
+        };
+        Poll::Ready(settling.result.take().ok_or_else(late))
     }
 }
 
@@ -115,6 +119,7 @@ fn needs_settling(result: &QueryResult) -> bool {
 }
 
 /// Reads the answer to a statement.
+#[inline]
 pub(crate) fn read(source: &impl Source, answer: &Answer) -> Result<QueryResult, RequestError> {
     QueryResult::parse(
         &answer.frame,
@@ -122,6 +127,7 @@ pub(crate) fn read(source: &impl Source, answer: &Answer) -> Result<QueryResult,
         source.announced(),
         answer.coordinator,
     )
+    .map(|result| answer.finish(result))
     .map_err(RequestError::from)
 }
 
@@ -129,25 +135,18 @@ pub(crate) fn read(source: &impl Source, answer: &Answer) -> Result<QueryResult,
 #[must_use = "nothing is sent before the first poll"]
 pub struct Execute<'s, R: Runtime, V> {
     exchange: Exchange<'s, R>,
-    source: Result<StatementSource<'s, V>, RequestErrorKind>,
+    source: StatementSource<'s, V>,
 }
 
 impl<'s, R: Runtime, V: ToRow> Execute<'s, R, V> {
+    #[inline]
     pub(crate) fn new(
         shared: &'s Shared<R>,
-        source: Result<StatementSource<'s, V>, RequestErrorKind>,
+        source: StatementSource<'s, V>,
         unpaged: bool,
     ) -> Self {
-        let aim = Aim {
-            unpaged,
-            ..Aim::default()
-        };
         Self {
-            exchange: Exchange {
-                shared,
-                state: State::New,
-                aim,
-            },
+            exchange: Exchange::new(shared, unpaged),
             source,
         }
     }
@@ -159,16 +158,10 @@ impl<R: Runtime, V> Unpin for Execute<'_, R, V> {}
 impl<R: Runtime, V: ToRow> Future for Execute<'_, R, V> {
     type Output = Result<QueryResult, RequestError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        match &mut this.source {
-            Ok(source) => this.exchange.poll(source, cx),
-            Err(kind) => {
-                let kind =
-                    std::mem::replace(kind, RequestErrorKind::Internal("a request polled again"));
-                Poll::Ready(Err(RequestError::new(kind)))
-            }
-        }
+        this.exchange.poll(&mut this.source, cx)
     }
 }
 
@@ -187,11 +180,7 @@ pub(crate) async fn run<R: Runtime>(
         bound,
         paging_state: None,
     };
-    let mut exchange = Exchange {
-        shared,
-        state: State::New,
-        aim: Aim::default(),
-    };
+    let mut exchange = Exchange::new(shared, false);
     std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
 }
 
@@ -201,10 +190,6 @@ pub(crate) async fn batch<R: Runtime>(
     mut source: BatchSource,
 ) -> Result<QueryResult, RequestError> {
     source.0.check().map_err(RequestError::from)?;
-    let mut exchange = Exchange {
-        shared,
-        state: State::New,
-        aim: Aim::default(),
-    };
+    let mut exchange = Exchange::new(shared, false);
     std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
 }

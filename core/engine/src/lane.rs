@@ -54,7 +54,8 @@ pub(crate) struct ValuesAt {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) count: u16,
-    pub(crate) large: Vec<LargeValue>,
+    /// Values too large to copy, if there are any; boxed, because few requests have one.
+    pub(crate) large: Option<Box<Vec<LargeValue>>>,
 }
 
 /// What the task takes from the lane in one turn; its vectors are swapped, so they are reused.
@@ -393,7 +394,7 @@ impl State {
             start,
             end: self.arena.len(),
             count: values.count,
-            large: values.large.to_vec(),
+            large: (!values.large.is_empty()).then(|| Box::new(values.large.to_vec())),
         }
     }
 

@@ -8,9 +8,7 @@ use messina_core::exec::batch::Batch;
 use messina_core::exec::paging::PagingState;
 use messina_core::exec::prepared::{Preparation, ResultShape};
 use messina_core::exec::statement::RequestSettings;
-use messina_core::wire::{
-    Consistency, ProtocolFeatures, Request, RequestOptionsRef, RequestRef, ValuesRef,
-};
+use messina_core::wire::{ProtocolFeatures, Request, RequestOptionsRef, RequestRef, ValuesRef};
 
 use crate::lane::ValuesAt;
 
@@ -42,8 +40,15 @@ pub(crate) enum Outgoing {
 /// What goes along with a statement.
 #[derive(Clone, Debug)]
 pub(crate) struct With {
+    /// The settings of this attempt, its consistency included.
     pub(crate) settings: RequestSettings,
-    pub(crate) consistency: Consistency,
+    /// What few requests have.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What few requests have.
+#[derive(Clone, Debug)]
+pub(crate) struct Rare {
     pub(crate) paging_state: Option<PagingState>,
     pub(crate) payload: Option<Payload>,
 }
@@ -63,23 +68,21 @@ impl Outgoing {
                 shape,
                 with,
             } => {
-                let values = values_ref(arena, values);
-                let state = with.paging_state.as_ref();
-                let params = with.settings.params(with.consistency, values, state);
+                let (settings, values) = (&with.settings, values_ref(arena, values));
+                let params = settings.params(settings.consistency, values, with.paging_state());
                 submit(
                     preparation.execute(shape, params, features),
                     &with.options(),
                 )
             }
             Self::Query { text, with } => {
-                let state = with.paging_state.as_ref();
-                submit(
-                    with.settings.query(text, with.consistency, state),
-                    &with.options(),
-                )
+                let settings = &with.settings;
+                let request = settings.query(text, settings.consistency, with.paging_state());
+                submit(request, &with.options())
             }
             Self::Batch { batch, with } => {
-                batch.with_request(&with.settings, with.consistency, |request| {
+                let settings = &with.settings;
+                batch.with_request(settings, settings.consistency, |request| {
                     submit(request, &with.options())
                 })
             }
@@ -98,10 +101,15 @@ impl Outgoing {
 }
 
 impl With {
+    fn paging_state(&self) -> Option<&PagingState> {
+        self.rare.as_ref()?.paging_state.as_ref()
+    }
+
     fn options(&self) -> RequestOptionsRef<'_> {
+        let payload = self.rare.as_ref().and_then(|rare| rare.payload.as_deref());
         RequestOptionsRef {
             tracing: self.settings.tracing,
-            custom_payload: self.payload.as_deref(),
+            custom_payload: payload,
         }
     }
 }
@@ -110,7 +118,7 @@ fn values_ref<'a>(arena: &'a [u8], at: &'a ValuesAt) -> ValuesRef<'a> {
     ValuesRef {
         count: at.count,
         bytes: arena.get(at.start..at.end).unwrap_or(&[]),
-        large: &at.large,
+        large: at.large.as_ref().map_or(&[], |large| large),
         names: None,
     }
 }

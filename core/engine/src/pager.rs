@@ -19,9 +19,9 @@ use messina_core::exec::result::Page;
 use messina_core::exec::statement::{
     AnyStatement, AsStatement, Bound, RequestSettings, Statement, StatementOptions,
 };
-use messina_core::routing::{Routing, TableIdx, Token};
+use messina_core::routing::Routing;
 use messina_core::types::{EncodedValues, FromRow, RowWriter, ToRow};
-use messina_core::wire::{Consistency, PreparedBody, ValuesRef};
+use messina_core::wire::PreparedBody;
 
 use crate::call::{Aim, Call};
 use crate::execute::read;
@@ -29,7 +29,7 @@ use crate::lane::Lane;
 use crate::outgoing::Outgoing;
 use crate::runtime::Runtime;
 use crate::session::Shared;
-use crate::source::{BoundSource, Source, TextSource};
+use crate::source::{BoundSource, Encoded, Source, TextSource};
 
 /// The pages of one read, fetched one by one.
 ///
@@ -82,9 +82,6 @@ impl<'s, R: Runtime> Pages<'s, R> {
                     })),
                 }
             }
-            _ => What::Failed(Some(RequestError::new(RequestErrorKind::Internal(
-                "a statement of an unknown kind",
-            )))),
         };
         Self::of(shared, what)
     }
@@ -132,9 +129,6 @@ impl<'s, R: Runtime> Pages<'s, R> {
             ..Aim::default()
         };
         let (shared, call) = (self.shared, &mut self.call);
-        if call.is_none() && shared.published.is_closing() {
-            return Poll::Ready(Err(RequestError::new(RequestErrorKind::Closed)));
-        }
         let page = match &mut self.what {
             What::Bound(bound) => poll_call(
                 shared,
@@ -207,13 +201,9 @@ fn poll_call<R: Runtime>(
     aim: Aim,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Page, RequestError>> {
-    let call = call.get_or_insert_with(|| Call::new(shared, &source, aim));
+    let call = call.get_or_insert_with(|| Call::new(aim));
     let answer = ready!(call.poll(shared, &mut source, cx));
-    Poll::Ready(
-        answer
-            .and_then(|answer| read(&source, &answer))
-            .map(|page| call.finish(page)),
-    )
+    Poll::Ready(answer.and_then(|answer| read(&source, &answer)))
 }
 
 /// A text with values of a type that is forgotten, so that the pages have no type parameter for it.
@@ -251,18 +241,17 @@ impl Source for TypedSource<'_, '_> {
         Some(&self.typed.options)
     }
 
-    fn route(&self, routing: &Routing<Arc<Lane>>) -> (Option<TableIdx>, Option<Token>) {
-        self.bound()
-            .map_or((None, None), |bound| bound.route(routing))
-    }
-
     fn is_conditional(&self) -> bool {
         self.bound().is_some_and(|bound| bound.is_conditional())
     }
 
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing {
+    fn is_plain(&self) -> bool {
+        self.typed.bound.is_some()
+    }
+
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
         match self.bound() {
-            Some(bound) => bound.outgoing(settings, consistency),
+            Some(bound) => bound.outgoing(settings),
             None => Outgoing::Prepare {
                 text: Arc::clone(&self.typed.text),
                 keyspace: None,
@@ -270,11 +259,13 @@ impl Source for TypedSource<'_, '_> {
         }
     }
 
-    fn values(&self) -> ValuesRef<'_> {
-        self.typed
-            .bound
-            .as_ref()
-            .map_or_else(ValuesRef::default, |bound| bound.values().values())
+    fn encode<'a>(
+        &'a self,
+        routing: &Routing<Arc<Lane>>,
+        _scratch: &'a mut EncodedValues,
+    ) -> Result<Encoded<'a>, BindError> {
+        let bound = self.typed.bound.as_ref();
+        Ok(bound.map_or_else(Encoded::default, |bound| Encoded::of(bound, routing)))
     }
 
     fn announced(&self) -> Option<(&Preparation, &Arc<ResultShape>)> {

@@ -29,9 +29,6 @@ pub(crate) async fn prepare<R: Runtime>(
     shared: &Shared<R>,
     text: Arc<str>,
 ) -> Result<PreparedStatement, RequestError> {
-    if shared.published.is_closing() {
-        return Err(RequestError::new(RequestErrorKind::Closed));
-    }
     let routing = shared.published.snapshot();
     let body = match round(shared, &text, nodes(&routing)).await {
         Ok(body) => body,
@@ -65,14 +62,10 @@ async fn round<R: Runtime>(
         places.into_iter().map(Some).collect()
     };
     let call = |only| {
-        Some(Call::new(
-            shared,
-            &source,
-            Aim {
-                only,
-                ..Aim::default()
-            },
-        ))
+        Some(Call::new(Aim {
+            only,
+            ..Aim::default()
+        }))
     };
     let mut calls: Vec<Option<Call<R>>> = aims.into_iter().map(call).collect();
     let mut found: Option<PreparedBody> = None;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use messina_core::error::request::RequestErrorKind;
 use messina_core::error::value::BindError;
 use messina_core::exec::StatementKind;
 use messina_core::exec::batch::Batch;
@@ -14,23 +13,23 @@ use messina_core::exec::statement::{
 };
 use messina_core::routing::{Routing, TableIdx, Token};
 use messina_core::types::{EncodedValues, RowWriter, ToRow};
-use messina_core::wire::{Consistency, PreparedBody, ValuesRef};
+use messina_core::wire::{PreparedBody, ValuesRef};
 
 use crate::lane::Lane;
-use crate::outgoing::{Outgoing, With};
+use crate::outgoing::{Outgoing, Rare, With};
 
 /// A request as its caller holds it.
 pub(crate) trait Source {
     /// What the execution has to know.
     fn kind(&self) -> StatementKind;
 
+    /// Whether the request is sent as it is, without a PREPARE ahead of it.
+    fn is_plain(&self) -> bool {
+        true
+    }
+
     /// The options of the request.
     fn options(&self) -> Option<&StatementOptions>;
-
-    /// Where the request belongs.
-    fn route(&self, _routing: &Routing<Arc<Lane>>) -> (Option<TableIdx>, Option<Token>) {
-        (None, None)
-    }
 
     /// Whether the statement is a conditional one.
     fn is_conditional(&self) -> bool {
@@ -43,11 +42,15 @@ pub(crate) trait Source {
     }
 
     /// Makes what is sent, without the values.
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing;
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing;
 
-    /// The encoded values.
-    fn values(&self) -> ValuesRef<'_> {
-        ValuesRef::default()
+    /// Encodes the values, into `scratch` where they are not encoded yet, and finds where they belong.
+    fn encode<'a>(
+        &'a self,
+        _routing: &Routing<Arc<Lane>>,
+        _scratch: &'a mut EncodedValues,
+    ) -> Result<Encoded<'a>, BindError> {
+        Ok(Encoded::default())
     }
 
     /// What the request told the server about its columns.
@@ -65,21 +68,39 @@ pub(crate) trait Source {
     }
 }
 
-/// A statement with its values, as `execute` takes it.
+/// The encoded values of a request, and where they belong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Encoded<'a> {
+    pub(crate) values: ValuesRef<'a>,
+    pub(crate) table: Option<TableIdx>,
+    pub(crate) token: Option<Token>,
+}
+
+impl<'a> Encoded<'a> {
+    pub(crate) fn of(bound: &'a Bound, routing: &Routing<Arc<Lane>>) -> Self {
+        let (table, token) = (bound.statement().table(routing), bound.token());
+        Self {
+            values: bound.values().values(),
+            table,
+            token,
+        }
+    }
+}
+
+/// A statement with its values, as `execute` takes it. The values are encoded when they are sent.
 pub(crate) enum StatementSource<'a, V> {
     Prepared {
         statement: &'a PreparedStatement,
         shape: Arc<ResultShape>,
-        values: EncodedValues,
-        token: Option<Token>,
+        row: V,
     },
     Text {
-        text: Arc<str>,
+        text: &'a str,
         options: Option<&'a StatementOptions>,
     },
     /// A text with values, which wait for the text to be prepared.
     Typed {
-        text: Arc<str>,
+        text: &'a str,
         options: Option<&'a StatementOptions>,
         row: V,
         bound: Option<Box<Bound>>,
@@ -87,28 +108,17 @@ pub(crate) enum StatementSource<'a, V> {
 }
 
 impl<'a, V: ToRow> StatementSource<'a, V> {
-    /// Encodes the values; those of a text that has some are encoded when it is prepared.
-    pub(crate) fn new(
-        statement: &'a (impl AsStatement + ?Sized),
-        row: V,
-    ) -> Result<Self, RequestErrorKind> {
+    #[inline]
+    pub(crate) fn new(statement: &'a (impl AsStatement + ?Sized), row: V) -> Self {
         match statement.as_statement() {
-            AnyStatement::Prepared(statement) => {
-                let mut values = EncodedValues::new();
-                let token = statement
-                    .encode(&row, &mut values)
-                    .map_err(RequestErrorKind::Bind)?;
-                Ok(Self::Prepared {
-                    statement,
-                    shape: statement.shape(),
-                    values,
-                    token,
-                })
-            }
+            AnyStatement::Prepared(statement) => Self::Prepared {
+                statement,
+                shape: statement.shape(),
+                row,
+            },
             AnyStatement::Text { text, options } => {
-                let text = text.into();
                 let nothing = row.to_row(&[], &mut RowWriter::new(&mut EncodedValues::new()));
-                Ok(match nothing {
+                match nothing {
                     Ok(()) => Self::Text { text, options },
                     Err(_) => Self::Typed {
                         text,
@@ -116,9 +126,8 @@ impl<'a, V: ToRow> StatementSource<'a, V> {
                         row,
                         bound: None,
                     },
-                })
+                }
             }
-            _ => Err(RequestErrorKind::Internal("a statement of an unknown kind")),
         }
     }
 }
@@ -130,10 +139,16 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
                 StatementKind::Prepared(Arc::clone(statement.preparation()))
             }
             Self::Text { .. } => StatementKind::Text,
-            Self::Typed { text, .. } => StatementKind::TextWithValues(Arc::clone(text)),
+            Self::Typed { text, .. } => StatementKind::TextWithValues((*text).into()),
         }
     }
 
+    #[inline]
+    fn is_plain(&self) -> bool {
+        !matches!(self, Self::Typed { .. })
+    }
+
+    #[inline]
     fn options(&self) -> Option<&StatementOptions> {
         match self {
             Self::Prepared { statement, .. } => Some(statement.options()),
@@ -141,59 +156,57 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
         }
     }
 
-    fn route(&self, routing: &Routing<Arc<Lane>>) -> (Option<TableIdx>, Option<Token>) {
-        match self {
-            Self::Prepared {
-                statement, token, ..
-            } => (statement.table(routing), *token),
-            Self::Text { .. } | Self::Typed { .. } => (None, None),
-        }
-    }
-
+    #[inline]
     fn is_conditional(&self) -> bool {
         matches!(self, Self::Prepared { statement, .. } if statement.is_conditional())
     }
 
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing {
+    #[inline]
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
         match self {
             Self::Prepared {
                 statement, shape, ..
-            } => {
-                let with = with(settings, consistency, Some(statement.options()), None);
-                Outgoing::Execute {
-                    preparation: Arc::clone(statement.preparation()),
-                    shape: Arc::clone(shape),
-                    with,
-                }
-            }
+            } => Outgoing::Execute {
+                preparation: Arc::clone(statement.preparation()),
+                shape: Arc::clone(shape),
+                with: with(settings, Some(statement.options()), None),
+            },
             Self::Typed {
                 options,
                 bound: Some(bound),
                 ..
-            } => {
-                let with = with(settings, consistency, *options, None);
-                execute(bound, with)
-            }
-            Self::Text { text, options } | Self::Typed { text, options, .. } => {
-                let with = with(settings, consistency, *options, None);
-                Outgoing::Query {
-                    text: Arc::clone(text),
-                    with,
-                }
-            }
+            } => execute(bound, with(settings, *options, None)),
+            Self::Text { text, options } | Self::Typed { text, options, .. } => Outgoing::Query {
+                text: (*text).into(),
+                with: with(settings, *options, None),
+            },
         }
     }
 
-    fn values(&self) -> ValuesRef<'_> {
+    #[inline]
+    fn encode<'a>(
+        &'a self,
+        routing: &Routing<Arc<Lane>>,
+        scratch: &'a mut EncodedValues,
+    ) -> Result<Encoded<'a>, BindError> {
         match self {
-            Self::Prepared { values, .. } => values.values(),
+            Self::Prepared { statement, row, .. } => {
+                let token = statement.encode(row, scratch)?;
+                let table = statement.table(routing);
+                Ok(Encoded {
+                    values: scratch.values(),
+                    table,
+                    token,
+                })
+            }
             Self::Typed {
                 bound: Some(bound), ..
-            } => bound.values().values(),
-            Self::Text { .. } | Self::Typed { .. } => ValuesRef::default(),
+            } => Ok(Encoded::of(bound, routing)),
+            Self::Text { .. } | Self::Typed { .. } => Ok(Encoded::default()),
         }
     }
 
+    #[inline]
     fn announced(&self) -> Option<(&Preparation, &Arc<ResultShape>)> {
         match self {
             Self::Prepared {
@@ -211,7 +224,7 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
             text, row, bound, ..
         } = self
         {
-            let prepared = PreparedStatement::new(Arc::clone(text), None, body, routing);
+            let prepared = PreparedStatement::new((*text).into(), None, body, routing);
             *bound = Some(Box::new(prepared.bind(&*row)?));
         }
         Ok(())
@@ -233,28 +246,23 @@ impl Source for BoundSource<'_> {
         Some(self.bound.options())
     }
 
-    fn route(&self, routing: &Routing<Arc<Lane>>) -> (Option<TableIdx>, Option<Token>) {
-        (self.bound.statement().table(routing), self.bound.token())
-    }
-
     fn is_conditional(&self) -> bool {
         self.bound.statement().is_conditional()
     }
 
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing {
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
         execute(
             self.bound,
-            with(
-                settings,
-                consistency,
-                Some(self.bound.options()),
-                self.paging_state,
-            ),
+            with(settings, Some(self.bound.options()), self.paging_state),
         )
     }
 
-    fn values(&self) -> ValuesRef<'_> {
-        self.bound.values().values()
+    fn encode<'a>(
+        &'a self,
+        routing: &Routing<Arc<Lane>>,
+        _scratch: &'a mut EncodedValues,
+    ) -> Result<Encoded<'a>, BindError> {
+        Ok(Encoded::of(self.bound, routing))
     }
 
     fn announced(&self) -> Option<(&Preparation, &Arc<ResultShape>)> {
@@ -277,13 +285,8 @@ impl Source for TextSource<'_> {
         Some(self.statement.options())
     }
 
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing {
-        let with = with(
-            settings,
-            consistency,
-            Some(self.statement.options()),
-            self.paging_state,
-        );
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
+        let with = with(settings, Some(self.statement.options()), self.paging_state);
         Outgoing::Query {
             text: Arc::clone(self.statement.text()),
             with,
@@ -303,12 +306,6 @@ impl Source for BatchSource {
         Some(self.0.options())
     }
 
-    fn route(&self, routing: &Routing<Arc<Lane>>) -> (Option<TableIdx>, Option<Token>) {
-        self.0
-            .route(routing)
-            .map_or((None, None), |(table, token)| (Some(table), Some(token)))
-    }
-
     fn is_conditional(&self) -> bool {
         self.0.is_conditional()
     }
@@ -317,12 +314,26 @@ impl Source for BatchSource {
         self.0.is_idempotent(default)
     }
 
-    fn outgoing(&self, settings: &RequestSettings, consistency: Consistency) -> Outgoing {
-        let with = with(settings, consistency, Some(self.0.options()), None);
+    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
+        let with = with(settings, Some(self.0.options()), None);
         Outgoing::Batch {
             batch: Arc::clone(&self.0),
             with,
         }
+    }
+
+    fn encode<'a>(
+        &'a self,
+        routing: &Routing<Arc<Lane>>,
+        _scratch: &'a mut EncodedValues,
+    ) -> Result<Encoded<'a>, BindError> {
+        // The values travel with the batch.
+        let (table, token) = self.0.route(routing).unzip();
+        Ok(Encoded {
+            table,
+            token,
+            ..Encoded::default()
+        })
     }
 }
 
@@ -344,7 +355,7 @@ impl Source for PrepareSource {
         true
     }
 
-    fn outgoing(&self, _settings: &RequestSettings, _consistency: Consistency) -> Outgoing {
+    fn outgoing(&self, _settings: &RequestSettings) -> Outgoing {
         Outgoing::Prepare {
             text: Arc::clone(&self.text),
             keyspace: None,
@@ -360,17 +371,25 @@ fn execute(bound: &Bound, with: With) -> Outgoing {
     }
 }
 
+#[inline]
 fn with(
     settings: &RequestSettings,
-    consistency: Consistency,
     options: Option<&StatementOptions>,
     paging_state: Option<&PagingState>,
 ) -> With {
     let own = options.and_then(|options| options.paging_state.as_ref());
+    let payload = options.and_then(|options| options.custom_payload.as_ref());
+    let paging_state = paging_state.or(own);
+    let rare = if paging_state.is_none() && payload.is_none() {
+        None
+    } else {
+        Some(Box::new(Rare {
+            paging_state: paging_state.cloned(),
+            payload: payload.cloned(),
+        }))
+    };
     With {
         settings: *settings,
-        consistency,
-        paging_state: paging_state.or(own).cloned(),
-        payload: options.and_then(|options| options.custom_payload.clone()),
+        rare,
     }
 }

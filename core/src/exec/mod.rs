@@ -15,6 +15,7 @@ pub mod prepared;
 mod recovery;
 pub mod result;
 pub mod statement;
+pub mod straight;
 pub mod targets;
 
 use std::collections::VecDeque;

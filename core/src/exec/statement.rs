@@ -272,7 +272,6 @@ pub trait AsStatement {
 
 /// Borrows a statement of either kind.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub enum AnyStatement<'a> {
     /// A text, with options where it has some.
     Text {
