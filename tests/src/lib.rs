@@ -28,6 +28,7 @@
 pub mod cassandra;
 pub mod cluster;
 pub mod node;
+pub mod peer;
 pub mod serve;
 
 pub use cluster::ClusterConfig;

@@ -1,1 +1,4 @@
-//! The machines suite.
+//! Conversations of single machines with a scripted peer, in virtual time, and what they cost.
+
+mod allocations;
+mod connection;
