@@ -135,7 +135,7 @@ impl Stream for Events {
 
 #[cfg(feature = "tracing")]
 fn trace(note: &Note) {
-    tracing::info!(target: "messina", "{note}");
+    tracing::info!(target: "messina", "{note:?}");
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

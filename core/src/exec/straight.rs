@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fibre::FibreState;
 use super::{AttemptId, Cluster, Connections, Execution, ExecutionPlan, Filled, Phase};
 use crate::config::profile::ExecutionProfile;
-use crate::exec::targets::{Planned, Target};
+use crate::exec::targets::Target;
 use crate::policy::load_balancing::{PlanRequest, RoutingView};
 use crate::routing::Routing;
 
@@ -40,12 +40,9 @@ impl<H: Clone> Execution<H> {
         let mut execution = Self::new(plan);
         execution.phase = Phase::Running;
         execution.clock = Some(since);
-        execution.targets.push(Planned { host: target.host, shard: target.shard });
-        execution.used = 1;
         execution.filled = Filled::First;
         execution.attempts_begun = STRAIGHT.0;
-        let deadline = execution.plan.settings.deadline;
-        execution.first.begin(STRAIGHT, target, Some(since), deadline, false);
+        execution.first.begin(STRAIGHT, target, Some(since), None);
         execution.first.state = FibreState::Waiting;
         execution
     }
