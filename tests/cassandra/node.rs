@@ -2,14 +2,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::CassandraError;
-use super::files::{Layout, remove_folder};
+use super::files::{CQL_PORT, Layout, remove_folder};
 use super::java::{AGENT_JAR, Parts, tail};
 use super::lease::wait_until_free;
 
@@ -130,7 +130,8 @@ impl Node {
             let text = read_from(&path, &mut read);
             missing.retain(|line| !text.contains(line));
             match status {
-                Ok(None) if missing.is_empty() => return Ok(()),
+                // The node says that it listens a moment before it does.
+                Ok(None) if missing.is_empty() && listens(address) => return Ok(()),
                 Ok(None) if Instant::now() < until => thread::sleep(POLL),
                 Ok(None) => {
                     let (seconds, tail) = (timeout.as_secs(), tail(&path));
@@ -215,6 +216,11 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether somebody takes CQL clients on this address.
+fn listens(address: Ipv4Addr) -> bool {
+    TcpStream::connect_timeout(&SocketAddrV4::new(address, CQL_PORT).into(), POLL).is_ok()
 }
 
 /// What was appended to a file since the last call; what cannot be read counts as nothing new.

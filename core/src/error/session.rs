@@ -170,6 +170,12 @@ pub struct NodeFailure {
 impl fmt::Display for NodeFailure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.node, self.cause)?;
+        // Several failures share one error, which can have one source: each tells its causes itself.
+        let mut cause = std::error::Error::source(&self.cause);
+        while let Some(error) = cause {
+            write!(out, ": {error}")?;
+            cause = error.source();
+        }
         match self.retry_in {
             Some(delay) => write!(out, " (next try after {delay:?})"),
             None => Ok(()),
@@ -230,10 +236,10 @@ pub enum NodeCause {
     #[error("the address translator knows no address for it")]
     Untranslated,
     /// It could not be connected to.
-    #[error("{0}")]
+    #[error(transparent)]
     Connect(ConnectError),
     /// Its connection was lost.
-    #[error("{0}")]
+    #[error(transparent)]
     Connection(ConnectionError),
     /// It answered a read of its system tables with an error.
     #[error("reading its {table} table failed: {}", .error.message)]

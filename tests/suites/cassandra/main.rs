@@ -3,12 +3,54 @@
 //! The tests share two nodes, one without and one with passwords, which end with the test process. Where no Cassandra
 //! can run, every test says so and passes; in CI (`CI=true`) that is a failure.
 
+mod login;
 mod nodes;
+mod statements;
+mod types;
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
-use messina_testkit::cassandra::CassandraError;
+use messina_testkit::cassandra::{Cassandra, CassandraError};
+use messina_tokio::Session;
+
+/// A node that lets everybody in.
+static OPEN: LazyLock<Result<Cassandra, CassandraError>> =
+    LazyLock::new(|| Cassandra::builder().start());
+
+/// A node that asks for a password.
+static GUARDED: LazyLock<Result<Cassandra, CassandraError>> =
+    LazyLock::new(|| Cassandra::builder().passwords(true).start());
+
+/// A session on the open node with a new keyspace in use, or `None` when the test has to be skipped.
+async fn open_session(keyspace: &str) -> Option<Session> {
+    let address = contact_point(&OPEN)?;
+    let session = Session::builder()
+        .contact_point(&address)
+        .local_datacenter("dc1")
+        .build()
+        .await
+        .expect("the node is up");
+    // Every run has nodes of its own, so a name that is new in this run is new to the node.
+    let create = format!(
+        "CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': 1}}"
+    );
+    session
+        .execute(&create, ())
+        .await
+        .expect("the keyspace is new");
+    session
+        .use_keyspace(keyspace)
+        .await
+        .expect("the keyspace is there");
+    Some(session)
+}
+
+/// Where a shared node listens, or `None` when the test has to be skipped.
+fn contact_point(started: &'static Result<Cassandra, CassandraError>) -> Option<String> {
+    available(started.as_ref()).map(|cassandra| cassandra.contact_points().swap_remove(0))
+}
 
 /// What was started; `None` when this machine cannot run Cassandra at all and need not.
 ///

@@ -1,0 +1,616 @@
+//! Every CQL type to the server and back. What the server understood is read twice: as a value, and as the JSON that the
+//! server itself makes of it, so that a mistake made both ways in the driver cannot hide.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use messina_tokio::types::{Date, Decimal, Duration, Time, Timestamp, Unset, Value, Varint};
+use messina_tokio::{FromValue, Session, ToValue};
+use uuid::Uuid;
+
+use super::open_session;
+
+/// A value of a type, and how the server writes it as JSON.
+struct Sample {
+    ty: &'static str,
+    value: Value,
+    json: &'static str,
+}
+
+#[tokio::test]
+async fn every_native_type_comes_back_as_it_went() {
+    let Some(session) = open_session("native_types").await else {
+        return;
+    };
+    round_trip(&session, &native_samples()).await;
+}
+
+#[tokio::test]
+async fn collections_and_tuples_come_back_as_they_went_also_in_each_other() {
+    let Some(session) = open_session("collections").await else {
+        return;
+    };
+    round_trip(&session, &nested_samples()).await;
+}
+
+#[tokio::test]
+async fn vectors_of_fixed_and_of_variable_elements_come_back_as_they_went() {
+    let Some(session) = open_session("vectors").await else {
+        return;
+    };
+    round_trip(&session, &vector_samples()).await;
+}
+
+#[tokio::test]
+async fn every_type_may_be_null() {
+    let Some(session) = open_session("nulls").await else {
+        return;
+    };
+    let samples: Vec<Sample> = native_samples()
+        .into_iter()
+        .chain(nested_samples())
+        .chain(vector_samples())
+        .collect();
+    let nulls = samples.into_iter().map(|sample| Sample {
+        value: Value::Null,
+        json: "null",
+        ..sample
+    });
+    round_trip(&session, &nulls.collect::<Vec<_>>()).await;
+}
+
+#[tokio::test]
+async fn empty_texts_and_blobs_are_values_and_empty_collections_are_nulls() {
+    let Some(session) = open_session("empties").await else {
+        return;
+    };
+    round_trip(
+        &session,
+        &[
+            Sample {
+                ty: "ascii",
+                value: Value::Ascii(String::new()),
+                json: r#""""#,
+            },
+            Sample {
+                ty: "text",
+                value: Value::Text(String::new()),
+                json: r#""""#,
+            },
+            Sample {
+                ty: "blob",
+                value: Value::Blob(Bytes::new()),
+                json: r#""0x""#,
+            },
+            Sample {
+                ty: "frozen<list<int>>",
+                value: Value::List(Vec::new()),
+                json: "[]",
+            },
+            Sample {
+                ty: "frozen<map<int, text>>",
+                value: Value::Map(Vec::new()),
+                json: "{}",
+            },
+        ],
+    )
+    .await;
+    session
+        .execute("CREATE TABLE l (pk int PRIMARY KEY, v list<int>)", ())
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO l (pk, v) VALUES (1, ?)")
+        .await
+        .unwrap();
+
+    session
+        .execute(&insert, (Vec::<i32>::new(),))
+        .await
+        .unwrap();
+
+    let result = session.execute("SELECT v FROM l", ()).await.unwrap();
+    assert_eq!(result.one::<(Value,)>().unwrap(), (Value::Null,));
+}
+
+#[tokio::test]
+async fn the_zero_length_value_of_a_number_is_neither_null_nor_a_number() {
+    let Some(session) = open_session("zero_length").await else {
+        return;
+    };
+    session
+        .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
+        .await
+        .unwrap();
+
+    session
+        .execute("INSERT INTO t (pk, v) VALUES (1, blob_as_int(0x))", ())
+        .await
+        .unwrap();
+    session.execute(&insert, (2, Value::Empty)).await.unwrap();
+
+    let result = session.execute("SELECT v FROM t", ()).await.unwrap();
+    let values: Vec<(Value,)> = result.rows().unwrap().map(Result::unwrap).collect();
+    assert_eq!(values, [(Value::Empty,), (Value::Empty,)]);
+    assert!(
+        result.rows::<(i32,)>().unwrap().all(|row| row.is_err()),
+        "empty was read as a number"
+    );
+}
+
+#[tokio::test]
+async fn unset_leaves_a_column_and_null_deletes_it() {
+    let Some(session) = open_session("unset").await else {
+        return;
+    };
+    session
+        .execute("CREATE TABLE t (pk int PRIMARY KEY, a int, b int)", ())
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, a, b) VALUES (?, ?, ?)")
+        .await
+        .unwrap();
+    session.execute(&insert, (1, 10, 20)).await.unwrap();
+
+    session
+        .execute(&insert, (1, Unset, None::<i32>))
+        .await
+        .unwrap();
+
+    let result = session.execute("SELECT a, b FROM t", ()).await.unwrap();
+    assert_eq!(
+        result.one::<(Option<i32>, Option<i32>)>().unwrap(),
+        (Some(10), None)
+    );
+}
+
+#[tokio::test]
+async fn a_counter_adds_up() {
+    let Some(session) = open_session("counter").await else {
+        return;
+    };
+    session
+        .execute("CREATE TABLE t (pk int PRIMARY KEY, n counter)", ())
+        .await
+        .unwrap();
+    let add = session
+        .prepare("UPDATE t SET n = n + ? WHERE pk = ?")
+        .await
+        .unwrap();
+
+    session.execute(&add, (5_i64, 1)).await.unwrap();
+    session.execute(&add, (-8_i64, 1)).await.unwrap();
+
+    let result = session.execute("SELECT n, n FROM t", ()).await.unwrap();
+    assert_eq!(
+        result.one::<(i64, Value)>().unwrap(),
+        (-3, Value::Counter(-3))
+    );
+}
+
+#[tokio::test]
+async fn rust_types_stand_for_cql_types() {
+    let Some(session) = open_session("rust_types").await else {
+        return;
+    };
+    let create = "CREATE TABLE t (pk int PRIMARY KEY, a tinyint, b smallint, c bigint, d float, e double, f boolean, \
+                  g text, h blob, i inet, j uuid, k list<text>, l set<int>, m map<text, int>, n tuple<int, text>)";
+    session.execute(create, ()).await.unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, a, b, c, d, e, f, g, h, i, j, k, l, m, n) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        .await
+        .unwrap();
+    let inet = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    let uuid = Uuid::from_u128(0x0123_4567_89ab_4cde_8f01_2345_6789_abcd);
+    let (list, set) = (vec!["b", "a"], BTreeSet::from([3, 1]));
+    let (map, tuple) = (BTreeMap::from([("one", 1)]), (7, "seven"));
+    let blob: &[u8] = &[0, 255];
+
+    let values = (
+        1,
+        -8_i8,
+        -300_i16,
+        i64::MAX,
+        1.5_f32,
+        -2.25_f64,
+        true,
+        "text",
+        blob,
+        inet,
+        uuid,
+        &list,
+        &set,
+        &map,
+        tuple,
+    );
+    session.execute(&insert, values).await.unwrap();
+
+    let result = session
+        .execute("SELECT a, b, c, d, e, f, g, h, i, j FROM t", ())
+        .await
+        .unwrap();
+    let scalars: (i8, i16, i64, f32, f64, bool, &str, &[u8], IpAddr, Uuid) = result.one().unwrap();
+    assert_eq!(
+        scalars,
+        (
+            -8,
+            -300,
+            i64::MAX,
+            1.5,
+            -2.25,
+            true,
+            "text",
+            blob,
+            inet,
+            uuid
+        )
+    );
+    let result = session
+        .execute("SELECT k, l, m, n FROM t", ())
+        .await
+        .unwrap();
+    let nested: (Vec<&str>, BTreeSet<i32>, BTreeMap<&str, i32>, (i32, &str)) =
+        result.one().unwrap();
+    assert_eq!(nested, (list, set, map, tuple));
+}
+
+#[derive(Debug, PartialEq, FromValue, ToValue)]
+struct Address {
+    street: String,
+    zip: Option<i32>,
+}
+
+#[derive(Debug, PartialEq, FromValue, ToValue)]
+struct Person {
+    name: String,
+    homes: Vec<Address>,
+}
+
+#[tokio::test]
+async fn user_types_are_structs_and_may_hold_each_other() {
+    let Some(session) = open_session("user_types").await else {
+        return;
+    };
+    session
+        .execute("CREATE TYPE address (street text, zip int)", ())
+        .await
+        .unwrap();
+    session
+        .execute(
+            "CREATE TYPE person (name text, homes list<frozen<address>>)",
+            (),
+        )
+        .await
+        .unwrap();
+    session
+        .execute(
+            "CREATE TABLE t (pk int PRIMARY KEY, a address, p frozen<person>)",
+            (),
+        )
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, a, p) VALUES (?, ?, ?)")
+        .await
+        .unwrap();
+    let address = |zip| Address {
+        street: "Via Garibaldi".to_owned(),
+        zip,
+    };
+    let person = Person {
+        name: "Ada".to_owned(),
+        homes: vec![address(Some(98_122)), address(None)],
+    };
+
+    session
+        .execute(&insert, (1, address(None), &person))
+        .await
+        .unwrap();
+
+    let result = session
+        .execute("SELECT a, p, to_json(p) FROM t", ())
+        .await
+        .unwrap();
+    let (read, nested, json): (Address, Person, String) = result.one().unwrap();
+    assert_eq!((read, nested), (address(None), person));
+    let homes =
+        r#"[{"street": "Via Garibaldi", "zip": 98122}, {"street": "Via Garibaldi", "zip": null}]"#;
+    assert_eq!(json, format!(r#"{{"name": "Ada", "homes": {homes}}}"#));
+}
+
+#[tokio::test]
+async fn a_value_of_a_user_type_that_got_a_field_since_reads_the_new_field_as_null() {
+    let Some(session) = open_session("grown_type").await else {
+        return;
+    };
+    session
+        .execute("CREATE TYPE address (street text)", ())
+        .await
+        .unwrap();
+    session
+        .execute("CREATE TABLE t (pk int PRIMARY KEY, a frozen<address>)", ())
+        .await
+        .unwrap();
+    session
+        .execute("INSERT INTO t (pk, a) VALUES (1, {street: 'Via Roma'})", ())
+        .await
+        .unwrap();
+
+    session
+        .execute("ALTER TYPE address ADD zip int", ())
+        .await
+        .unwrap();
+
+    let result = session.execute("SELECT a FROM t", ()).await.unwrap();
+    assert_eq!(
+        result.one::<(Address,)>().unwrap(),
+        (Address {
+            street: "Via Roma".to_owned(),
+            zip: None
+        },)
+    );
+}
+
+#[tokio::test]
+async fn a_rust_type_that_does_not_fit_is_refused_before_anything_is_sent_or_read() {
+    let Some(session) = open_session("misfits").await else {
+        return;
+    };
+    session
+        .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
+        .await
+        .unwrap();
+    session.execute(&insert, (1, 10)).await.unwrap();
+
+    let bound = insert.bind((1, 10_i64));
+    let few = insert.bind((1,));
+    let result = session.execute("SELECT v FROM t", ()).await.unwrap();
+    let read = result.rows::<(String,)>();
+
+    assert!(bound.is_err(), "a bigint was bound to an int");
+    assert!(few.is_err(), "a value is missing");
+    assert!(read.is_err(), "an int was read as text");
+}
+
+/// Writes all samples as one row, and compares what the server gives back with what went.
+async fn round_trip(session: &Session, samples: &[Sample]) {
+    let names: Vec<String> = (0..samples.len())
+        .map(|index| format!("c{index}"))
+        .collect();
+    let columns: Vec<String> = names
+        .iter()
+        .zip(samples)
+        .map(|(name, sample)| format!("{name} {}", sample.ty))
+        .collect();
+    let create = format!(
+        "CREATE TABLE samples (pk int PRIMARY KEY, {})",
+        columns.join(", ")
+    );
+    session.execute(&create, ()).await.unwrap();
+    let markers = vec!["?"; samples.len()].join(", ");
+    let insert = format!(
+        "INSERT INTO samples (pk, {}) VALUES (1, {markers})",
+        names.join(", ")
+    );
+    let insert = session.prepare(insert).await.unwrap();
+
+    let values: Vec<&Value> = samples.iter().map(|sample| &sample.value).collect();
+    session.execute(&insert, values.as_slice()).await.unwrap();
+
+    let select = session
+        .prepare(format!("SELECT {} FROM samples", names.join(", ")))
+        .await
+        .unwrap();
+    let result = session.execute(&select, ()).await.unwrap();
+    let read: Vec<Value> = result.one().unwrap();
+    let as_json: Vec<String> = names
+        .iter()
+        .map(|name| format!("to_json({name})"))
+        .collect();
+    let result = session
+        .execute(&format!("SELECT {} FROM samples", as_json.join(", ")), ())
+        .await
+        .unwrap();
+    let json: Vec<Value> = result.one().unwrap();
+    assert_eq!(read.len(), samples.len());
+    for ((sample, read), json) in samples.iter().zip(read).zip(json) {
+        assert_eq!(read, sample.value, "{} came back changed", sample.ty);
+        assert_eq!(
+            json,
+            Value::Text(sample.json.to_owned()),
+            "the server understood another {}",
+            sample.ty
+        );
+    }
+}
+
+fn native_samples() -> Vec<Sample> {
+    let uuid = Uuid::from_u128(0x0123_4567_89ab_4cde_8f01_2345_6789_abcd);
+    let timeuuid = Uuid::from_u128(0x50554d6e_29bb_11e5_b345_feff819cdc9f);
+    let varint = |text: &str| -> Varint { text.parse().unwrap() };
+    let sample = |ty, value, json| Sample { ty, value, json };
+    vec![
+        sample("ascii", Value::Ascii("a ~".to_owned()), r#""a ~""#),
+        sample("bigint", Value::BigInt(i64::MIN), "-9223372036854775808"),
+        sample(
+            "blob",
+            Value::Blob(Bytes::from_static(&[0, 0xff])),
+            r#""0x00ff""#,
+        ),
+        sample("boolean", Value::Boolean(true), "true"),
+        sample(
+            "date",
+            Value::Date(Date::from_ymd(2024, 2, 29).unwrap()),
+            r#""2024-02-29""#,
+        ),
+        sample(
+            "date",
+            Value::Date(Date::from_ymd(1969, 12, 31).unwrap()),
+            r#""1969-12-31""#,
+        ),
+        sample(
+            "decimal",
+            Value::Decimal(Decimal {
+                scale: 3,
+                unscaled: varint("-12340"),
+            }),
+            "-12.340",
+        ),
+        sample("double", Value::Double(-2.5), "-2.5"),
+        sample(
+            "duration",
+            Value::Duration(Duration {
+                months: 14,
+                days: 3,
+                nanos: 1_000_000_007,
+            }),
+            r#""1y2mo3d1s7ns""#,
+        ),
+        sample(
+            "duration",
+            Value::Duration(Duration {
+                months: -1,
+                days: -40,
+                nanos: -i64::MAX,
+            }),
+            r#""-1mo40d2562047h47m16s854ms775us807ns""#,
+        ),
+        sample("float", Value::Float(1.5), "1.5"),
+        sample(
+            "inet",
+            Value::Inet("127.0.0.1".parse().unwrap()),
+            r#""127.0.0.1""#,
+        ),
+        sample(
+            "inet",
+            Value::Inet("2001:db8::1".parse().unwrap()),
+            r#""2001:db8:0:0:0:0:0:1""#,
+        ),
+        sample("int", Value::Int(-1), "-1"),
+        sample("smallint", Value::SmallInt(i16::MIN), "-32768"),
+        sample(
+            "text",
+            Value::Text("zażółć 🦀".to_owned()),
+            r#""zażółć 🦀""#,
+        ),
+        sample(
+            "time",
+            Value::Time(Time::from_hms_nano(13, 14, 15, 9).unwrap()),
+            r#""13:14:15.000000009""#,
+        ),
+        sample(
+            "timestamp",
+            Value::Timestamp(Timestamp(1_709_210_096_789)),
+            r#""2024-02-29 12:34:56.789Z""#,
+        ),
+        sample(
+            "timestamp",
+            Value::Timestamp(Timestamp(-1)),
+            r#""1969-12-31 23:59:59.999Z""#,
+        ),
+        sample(
+            "timeuuid",
+            Value::Timeuuid(timeuuid),
+            r#""50554d6e-29bb-11e5-b345-feff819cdc9f""#,
+        ),
+        sample("tinyint", Value::TinyInt(i8::MIN), "-128"),
+        sample(
+            "uuid",
+            Value::Uuid(uuid),
+            r#""01234567-89ab-4cde-8f01-23456789abcd""#,
+        ),
+        sample(
+            "varint",
+            Value::Varint(varint("-123456789012345678901234567890")),
+            "-123456789012345678901234567890",
+        ),
+        sample("varint", Value::Varint(varint("128")), "128"),
+        sample("varint", Value::Varint(varint("0")), "0"),
+    ]
+}
+
+fn nested_samples() -> Vec<Sample> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let ints = |ints: &[i32]| -> Vec<Value> { ints.iter().copied().map(Value::Int).collect() };
+    let sample = |ty, value, json| Sample { ty, value, json };
+    vec![
+        sample("list<int>", Value::List(ints(&[3, 1, 3])), "[3, 1, 3]"),
+        sample(
+            "set<text>",
+            Value::Set(vec![text("a"), text("b")]),
+            r#"["a", "b"]"#,
+        ),
+        sample(
+            "map<text, int>",
+            Value::Map(vec![(text("a"), Value::Int(1)), (text("b"), Value::Int(2))]),
+            r#"{"a": 1, "b": 2}"#,
+        ),
+        sample(
+            "tuple<int, text, boolean>",
+            Value::Tuple(vec![Value::Int(1), Value::Null, Value::Boolean(false)]),
+            "[1, null, false]",
+        ),
+        sample(
+            "list<frozen<set<int>>>",
+            Value::List(vec![Value::Set(ints(&[1, 2])), Value::Set(Vec::new())]),
+            "[[1, 2], []]",
+        ),
+        sample(
+            "map<int, frozen<map<text, frozen<list<int>>>>>",
+            Value::Map(vec![(
+                Value::Int(7),
+                Value::Map(vec![(text("k"), Value::List(ints(&[5])))]),
+            )]),
+            r#"{"7": {"k": [5]}}"#,
+        ),
+        sample(
+            "frozen<tuple<frozen<list<text>>, frozen<tuple<int, int>>>>",
+            Value::Tuple(vec![
+                Value::List(vec![text("x"), text("")]),
+                Value::Tuple(ints(&[1, 2])),
+            ]),
+            r#"[["x", ""], [1, 2]]"#,
+        ),
+    ]
+}
+
+fn vector_samples() -> Vec<Sample> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let floats = |floats: &[f32]| Value::Vector(floats.iter().copied().map(Value::Float).collect());
+    let sample = |ty, value, json| Sample { ty, value, json };
+    vec![
+        sample(
+            "vector<float, 3>",
+            floats(&[1.0, -2.5, 0.0]),
+            "[1.0, -2.5, 0.0]",
+        ),
+        sample(
+            "vector<text, 2>",
+            Value::Vector(vec![text("ab"), text("")]),
+            r#"["ab", ""]"#,
+        ),
+        sample(
+            "vector<frozen<list<int>>, 2>",
+            Value::Vector(vec![
+                Value::List(vec![Value::Int(1)]),
+                Value::List(Vec::new()),
+            ]),
+            "[[1], []]",
+        ),
+        sample(
+            "list<frozen<vector<float, 2>>>",
+            Value::List(vec![floats(&[0.5, 1.5])]),
+            "[[0.5, 1.5]]",
+        ),
+    ]
+}
