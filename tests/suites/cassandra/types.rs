@@ -255,10 +255,15 @@ async fn rust_types_stand_for_cql_types() {
         .execute("SELECT k, l, m, n FROM t", ())
         .await
         .unwrap();
-    let nested: (Vec<&str>, BTreeSet<i32>, BTreeMap<&str, i32>, (i32, &str)) =
-        result.one().unwrap();
-    assert_eq!(nested, (list, set, map, tuple));
+    assert_eq!(result.one::<Nested>().unwrap(), (list, set, map, tuple));
 }
+
+type Nested<'r> = (
+    Vec<&'r str>,
+    BTreeSet<i32>,
+    BTreeMap<&'r str, i32>,
+    (i32, &'r str),
+);
 
 #[derive(Debug, PartialEq, FromValue, ToValue)]
 struct Address {
