@@ -215,14 +215,10 @@ pub enum FramePart {
     Values,
     /// The name of a value, an option, an event or a payload entry.
     Name,
-    /// The paging state.
-    PagingState,
     /// The keyspace of a request.
     Keyspace,
     /// The request's own clock.
     NowInSeconds,
-    /// A SASL token.
-    Token,
     /// The custom payload.
     CustomPayload,
     /// The statements of a batch.
@@ -241,10 +237,8 @@ impl fmt::Display for FramePart {
             Self::StatementId => "a statement id",
             Self::Values => "the bound values",
             Self::Name => "a name",
-            Self::PagingState => "a paging state",
             Self::Keyspace => "a keyspace",
             Self::NowInSeconds => "a request's own clock",
-            Self::Token => "a sasl token",
             Self::CustomPayload => "a custom payload",
             Self::Statements => "a list of statements",
             Self::List => "a list",

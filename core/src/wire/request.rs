@@ -4,6 +4,7 @@
 pub(crate) mod encode;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use bytes::Bytes;
 

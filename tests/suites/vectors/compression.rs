@@ -26,10 +26,10 @@ fn check(case: &Json) -> Result<(), String> {
     if read(&packed, length).map_err(|error| error.to_string())? != plain {
         return Err("read as something else".to_owned());
     }
-    if let Some(less) = length.checked_sub(1) {
-        if read(&packed, less).is_ok() {
-            return Err("the limit is not kept".to_owned());
-        }
+    if let Some(less) = length.checked_sub(1)
+        && read(&packed, less).is_ok()
+    {
+        return Err("the limit is not kept".to_owned());
     }
     let mut ours = Vec::new();
     if !compression.compress(&plain, &mut ours) {

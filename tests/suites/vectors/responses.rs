@@ -68,10 +68,10 @@ fn check(case: &Json) -> Result<(), String> {
     if i64::from(header.stream) != case["stream"].as_i64().expect("a stream") {
         return Err(format!("the stream is {}", header.stream));
     }
-    if let Some(extra) = case["extra_trailing_hex"].as_str() {
-        if !body.ends_with(&hex(extra)) {
-            return Err("the trailing bytes are not there".to_owned());
-        }
+    if let Some(extra) = case["extra_trailing_hex"].as_str()
+        && !body.ends_with(&hex(extra))
+    {
+        return Err("the trailing bytes are not there".to_owned());
     }
     let mut expected = expected(&case["expected"], &features);
     let mut found = envelope.clone();

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use crate::error::protocol::{FrameEncodeError, FramePart};
 use crate::types::column_type::ColumnType;
 use crate::types::custom_type::class_name;
+use crate::wire::consistency::Consistency;
 use crate::wire::event::{SchemaChange, SchemaTarget, ServerEvent, UPDATE_NODES};
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
 use crate::wire::response::{Envelope, Response};
@@ -177,14 +178,54 @@ impl Writer<'_> {
         self.int(error.code);
         self.string(&error.message)?;
         match &error.detail {
+            Detail::FunctionFailure {
+                keyspace,
+                function,
+                arg_types,
+            } => {
+                self.string(keyspace)?;
+                self.string(function)?;
+                self.string_list(arg_types)
+            }
+            Detail::AlreadyExists { keyspace, table } => {
+                self.string(keyspace)?;
+                self.string(table)
+            }
+            Detail::Unprepared { id } => self.short_bytes(FramePart::StatementId, id),
+            // Without the agreement the same condition is told by another code, without fields.
+            Detail::RateLimit {
+                operation,
+                rejected_by_coordinator,
+            } if self.features.rate_limit_error == Some(error.code) => {
+                let operation = match operation {
+                    OperationKind::Read => 0,
+                    OperationKind::Write => 1,
+                    OperationKind::Other(other) => *other,
+                };
+                self.raw(&[operation, u8::from(*rejected_by_coordinator)]);
+                Ok(())
+            }
+            detail => self.replica_error(detail),
+        }
+    }
+
+    /// Writes the fields of errors about replicas that are not there, not fast enough or not well.
+    fn replica_error(&mut self, detail: &ServerErrorDetail) -> Written {
+        use ServerErrorDetail as Detail;
+        match detail {
             Detail::Unavailable {
                 consistency,
                 required,
                 alive,
             } => {
-                self.short(consistency.code());
-                self.int(*required);
-                self.int(*alive);
+                self.counts(*consistency, *required, *alive);
+            }
+            Detail::CasWriteUnknown {
+                consistency,
+                received,
+                block_for,
+            } => {
+                self.counts(*consistency, *received, *block_for);
             }
             Detail::WriteTimeout {
                 consistency,
@@ -193,9 +234,7 @@ impl Writer<'_> {
                 write_type,
                 contentions,
             } => {
-                self.short(consistency.code());
-                self.int(*received);
-                self.int(*block_for);
+                self.counts(*consistency, *received, *block_for);
                 self.string(write_type.name())?;
                 let counted = self.features.version == ProtocolVersion::V5;
                 if counted && *write_type == WriteType::Cas {
@@ -208,9 +247,7 @@ impl Writer<'_> {
                 block_for,
                 data_present,
             } => {
-                self.short(consistency.code());
-                self.int(*received);
-                self.int(*block_for);
+                self.counts(*consistency, *received, *block_for);
                 self.raw(&[u8::from(*data_present)]);
             }
             Detail::ReadFailure {
@@ -220,9 +257,7 @@ impl Writer<'_> {
                 failures,
                 data_present,
             } => {
-                self.short(consistency.code());
-                self.int(*received);
-                self.int(*block_for);
+                self.counts(*consistency, *received, *block_for);
                 self.failures(failures)?;
                 self.raw(&[u8::from(*data_present)]);
             }
@@ -233,50 +268,19 @@ impl Writer<'_> {
                 failures,
                 write_type,
             } => {
-                self.short(consistency.code());
-                self.int(*received);
-                self.int(*block_for);
+                self.counts(*consistency, *received, *block_for);
                 self.failures(failures)?;
                 self.string(write_type.name())?;
-            }
-            Detail::FunctionFailure {
-                keyspace,
-                function,
-                arg_types,
-            } => {
-                self.string(keyspace)?;
-                self.string(function)?;
-                self.string_list(arg_types)?;
-            }
-            Detail::CasWriteUnknown {
-                consistency,
-                received,
-                block_for,
-            } => {
-                self.short(consistency.code());
-                self.int(*received);
-                self.int(*block_for);
-            }
-            Detail::AlreadyExists { keyspace, table } => {
-                self.string(keyspace)?;
-                self.string(table)?;
-            }
-            Detail::Unprepared { id } => self.short_bytes(FramePart::StatementId, id)?,
-            // Without the agreement the same condition is told by another code, without fields.
-            Detail::RateLimit {
-                operation,
-                rejected_by_coordinator,
-            } if self.features.rate_limit_error == Some(error.code) => {
-                let operation = match operation {
-                    OperationKind::Read => 0,
-                    OperationKind::Write => 1,
-                    OperationKind::Other(other) => *other,
-                };
-                self.raw(&[operation, u8::from(*rejected_by_coordinator)]);
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn counts(&mut self, consistency: Consistency, first: i32, second: i32) {
+        self.short(consistency.code());
+        self.int(first);
+        self.int(second);
     }
 
     fn failures(&mut self, failures: &ReplicaFailures) -> Written {

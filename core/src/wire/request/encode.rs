@@ -4,9 +4,8 @@
 
 use bytes::Bytes;
 
-use super::{
-    BatchKind, BatchRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef, ValuesRef,
-};
+use super::values::{put_values, values_len};
+use super::{BatchKind, BatchRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef};
 use crate::error::protocol::{FrameEncodeError, FramePart};
 use crate::wire::consistency::{Consistency, SerialConsistency};
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
@@ -223,7 +222,7 @@ fn fits(part: FramePart, len: usize, max: usize) -> Result<usize, FrameEncodeErr
     }
 }
 
-fn string_len(part: FramePart, text: &str) -> Result<usize, FrameEncodeError> {
+pub(super) fn string_len(part: FramePart, text: &str) -> Result<usize, FrameEncodeError> {
     Ok(SHORT + short(part, text.len())?)
 }
 
@@ -315,44 +314,6 @@ fn batch_len(batch: &BatchRef<'_>, features: &ProtocolFeatures) -> Result<usize,
     Ok(len.saturating_add(keyspace + now_len(batch.now_in_seconds, features)?))
 }
 
-/// The length of the values without their count.
-#[inline]
-fn values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
-    if values.is_one_block() {
-        Ok(values.bytes.len())
-    } else {
-        mixed_values_len(values)
-    }
-}
-
-/// The same for values with names or with payloads that lie elsewhere.
-#[inline(never)]
-fn mixed_values_len(values: &ValuesRef<'_>) -> Result<usize, FrameEncodeError> {
-    let mut len = values.bytes.len();
-    let mut from = 0;
-    for large in values.large {
-        if large.at < from || values.bytes.len() < large.at {
-            return Err(FrameEncodeError::LargeValuePlace);
-        }
-        from = large.at;
-        len = len.saturating_add(large.bytes.len());
-    }
-    if let Some(names) = values.names {
-        if names.len() != usize::from(values.count) {
-            return Err(FrameEncodeError::NamesMismatch);
-        }
-        let mut walk = ValueWalk::new(values);
-        for name in names {
-            len = len.saturating_add(string_len(FramePart::Name, name)?);
-            walk.next().ok_or(FrameEncodeError::NamesMismatch)?;
-        }
-        if !walk.rest.is_empty() {
-            return Err(FrameEncodeError::NamesMismatch);
-        }
-    }
-    Ok(len)
-}
-
 // Writing. The lengths were checked, so nothing here can fail.
 
 #[inline]
@@ -365,7 +326,7 @@ fn put_int_len(out: &mut impl FrameSink, n: usize) {
     out.put(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
 }
 
-fn put_string(out: &mut impl FrameSink, text: &str) {
+pub(super) fn put_string(out: &mut impl FrameSink, text: &str) {
     put_short_bytes(out, text.as_bytes());
 }
 
@@ -511,96 +472,6 @@ fn put_tail(
     }
 }
 
-/// Writes the count and the values.
-#[inline]
-fn put_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
-    out.put(&values.count.to_be_bytes());
-    if values.is_one_block() {
-        out.put(values.bytes);
-    } else {
-        put_mixed_values(out, values);
-    }
-}
-
-/// Writes values with names or with payloads that lie elsewhere.
-#[inline(never)]
-fn put_mixed_values(out: &mut impl FrameSink, values: &ValuesRef<'_>) {
-    match values.names {
-        Some(names) => {
-            let mut walk = ValueWalk::new(values);
-            for (name, (head, large)) in names.iter().zip(&mut walk) {
-                put_string(out, name);
-                out.put(head);
-                if let Some(large) = large {
-                    out.chain(large);
-                }
-            }
-        }
-        None => {
-            let mut rest = values.bytes;
-            let mut from = 0;
-            for large in values.large {
-                let (head, tail) = rest
-                    .split_at_checked(large.at - from)
-                    .unwrap_or((rest, &[]));
-                out.put(head);
-                out.chain(&large.bytes);
-                rest = tail;
-                from = large.at;
-            }
-            out.put(rest);
-        }
-    }
-}
-
-impl ValuesRef<'_> {
-    /// Whether the values can be copied as they lie.
-    const fn is_one_block(&self) -> bool {
-        self.names.is_none() && self.large.is_empty()
-    }
-}
-
-/// Walks values one by one: the bytes of each with its length, and its large payload if that lies elsewhere.
-struct ValueWalk<'a> {
-    rest: &'a [u8],
-    at: usize,
-    values: &'a ValuesRef<'a>,
-    large: usize,
-}
-
-impl<'a> ValueWalk<'a> {
-    fn new(values: &'a ValuesRef<'a>) -> Self {
-        Self {
-            rest: values.bytes,
-            at: 0,
-            values,
-            large: 0,
-        }
-    }
-}
-
-impl<'a> Iterator for ValueWalk<'a> {
-    type Item = (&'a [u8], Option<&'a Bytes>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let length = i32::from_be_bytes(*self.rest.first_chunk::<4>()?);
-        let large = self
-            .values
-            .large
-            .get(self.large)
-            .filter(|large| large.at == self.at + INT);
-        let inline = match large {
-            Some(_) => 0,
-            None => usize::try_from(length).unwrap_or(0),
-        };
-        let (head, rest) = self.rest.split_at_checked(INT.checked_add(inline)?)?;
-        self.large += usize::from(large.is_some());
-        self.at += head.len();
-        self.rest = rest;
-        Some((head, large.map(|large| &large.bytes)))
-    }
-}
-
 impl BatchKind {
     /// The number of this kind on the wire.
     pub const fn byte(self) -> u8 {
@@ -647,7 +518,7 @@ pub(crate) const STATEMENT_TEXT: u8 = 0;
 pub(crate) const STATEMENT_PREPARED: u8 = 1;
 
 const SHORT: usize = 2;
-const INT: usize = 4;
+pub(super) const INT: usize = 4;
 const LONG: usize = 8;
 /// What a `[short]` can count.
 const SHORT_MAX: usize = 0xffff;
