@@ -1,2 +1,102 @@
-//! Runs a simulated cluster.
-fn main() {}
+//! Runs a simulated cluster on loopback addresses until it is told to end, for programs in any language.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use messina_testkit::SimulatedCluster;
+
+/// Runs a simulated ScyllaDB cluster on 127.0.0.1, 127.0.0.2 and so on.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// How many nodes the first datacenter has.
+    #[arg(long, default_value_t = 3)]
+    nodes: usize,
+    /// How many shards each node has; 0 hides them.
+    #[arg(long, default_value_t = 2)]
+    shards: u16,
+    /// The port of every node; 0 takes a free one.
+    #[arg(long, default_value_t = 9042)]
+    port: u16,
+    /// Opens a second port where the source port chooses the shard.
+    #[arg(long)]
+    shard_aware_port: bool,
+    /// The name of the first datacenter.
+    #[arg(long, default_value = "dc1")]
+    dc: String,
+    /// Another datacenter as NAME:NODES; may be given several times.
+    #[arg(long = "another-dc", value_parser = parse_datacenter)]
+    another_dc: Vec<(String, usize)>,
+    /// The name of the rack, or of the first one.
+    #[arg(long, default_value = "rack1")]
+    rack: String,
+    /// How many racks each datacenter has.
+    #[arg(long, default_value_t = 1)]
+    racks: usize,
+    /// How many tokens each node owns.
+    #[arg(long, default_value_t = 16)]
+    tokens: usize,
+    /// The role and password that clients must give, as ROLE:PASSWORD.
+    #[arg(long, value_parser = parse_credentials)]
+    credentials: Option<(String, String)>,
+    /// A CQL statement to run before the contact points are printed; may be given several times.
+    #[arg(long)]
+    execute: Vec<String>,
+}
+
+fn parse_datacenter(text: &str) -> Result<(String, usize), String> {
+    let (name, nodes) = text.split_once(':').ok_or("expected NAME:NODES")?;
+    let nodes = nodes
+        .parse()
+        .map_err(|_| "the number of nodes is no number")?;
+    Ok((name.to_owned(), nodes))
+}
+
+fn parse_credentials(text: &str) -> Result<(String, String), String> {
+    let (role, password) = text.split_once(':').ok_or("expected ROLE:PASSWORD")?;
+    Ok((role.to_owned(), password.to_owned()))
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("simulated-cluster: {error}");
+            let mut source = error.source();
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let mut builder = SimulatedCluster::builder()
+        .nodes(arguments.nodes)
+        .shards(arguments.shards)
+        .datacenter(arguments.dc)
+        .rack(arguments.rack)
+        .racks(arguments.racks)
+        .tokens_per_node(arguments.tokens)
+        .shard_aware_port(arguments.shard_aware_port);
+    if arguments.port != 0 {
+        builder = builder.port(arguments.port);
+    }
+    for (name, nodes) in arguments.another_dc {
+        builder = builder.another_datacenter(name, nodes);
+    }
+    if let Some((role, password)) = arguments.credentials {
+        builder = builder.credentials(role, password);
+    }
+    let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
+    let cluster = builder.start()?;
+    for statement in &arguments.execute {
+        cluster.execute(statement)?;
+    }
+    println!("{}", cluster.contact_points().join(","));
+    signals.forever().next();
+    cluster.stop();
+    Ok(())
+}

@@ -1,19 +1,40 @@
 //! Runs a simulated cluster on real loopback addresses with one thread. What the nodes answer is decided elsewhere.
 
+mod builder;
+mod sockets;
+
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use crate::node::CqlError;
 use uuid::Uuid;
 
-use crate::cluster::ClusterConfig;
+use crate::cluster::Cluster;
+use crate::node::{CqlError, Interceptor, NodeStatistics, Reaction, SeenRequest};
+
+pub use builder::SimulatedClusterBuilder;
+use sockets::Command;
 
 /// A simulated cluster that listens on loopback addresses until it is dropped.
 ///
-/// Node 0 listens on 127.0.0.1, node 1 on 127.0.0.2 and so on, all on the same port.
-#[derive(Debug)]
+/// Node 0 listens on 127.0.0.1, node 1 on 127.0.0.2 and so on, all on the same port. Every method waits until the
+/// cluster has done what it was asked for: after [`SimulatedCluster::stop_node`] nobody can connect to that node.
 pub struct SimulatedCluster {
-    addresses: Vec<SocketAddr>,
+    port: u16,
+    commands: Sender<Command>,
+    waker: mio::Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for SimulatedCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedCluster")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SimulatedCluster {
@@ -23,149 +44,148 @@ impl SimulatedCluster {
         SimulatedClusterBuilder::default()
     }
 
-    /// The addresses of all nodes as `host:port`.
+    /// The addresses of all nodes that have not left, as `host:port`.
     #[must_use]
     pub fn contact_points(&self) -> Vec<String> {
-        self.addresses.iter().map(SocketAddr::to_string).collect()
+        self.with(|cluster, _| {
+            let members = (0..cluster.node_count())
+                .filter(|node| cluster.state(*node) != Some(crate::node::NodeState::Removed));
+            members
+                .filter_map(|node| cluster.address(node))
+                .map(|address| address.to_string())
+                .collect()
+        })
     }
 
-    /// The address of one node. Panics when there is no such node.
+    /// The address of one node.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
     #[must_use]
     pub fn address(&self, node: usize) -> SocketAddr {
-        self.addresses[node]
+        self.with(move |cluster, _| cluster.address(node))
+            .expect("there is such a node")
     }
 
     /// The port that every node listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.addresses.first().map_or(0, SocketAddr::port)
+        self.port
     }
 
-    /// The host id of one node. Panics when there is no such node.
+    /// The host id of one node.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
     #[must_use]
     pub fn host_id(&self, node: usize) -> Uuid {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.host_id(node))
+            .expect("there is such a node")
+    }
+
+    /// What one node has done so far.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
+    #[must_use]
+    pub fn statistics(&self, node: usize) -> NodeStatistics {
+        self.with(move |cluster, _| cluster.statistics(node))
+            .expect("there is such a node")
     }
 
     /// Stops a node: its connections end, nobody can connect, the other nodes announce it as down.
     pub fn stop_node(&self, node: usize) {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.stop_node(node));
     }
 
     /// Starts a stopped node again: it has forgotten its prepared statements, the other nodes announce it as up.
     pub fn start_node(&self, node: usize) {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.start_node(node));
     }
 
     /// Adds a node and announces it; returns its number.
+    ///
+    /// Errors: the port is taken on the address of the new node, which is then gone again.
     pub fn add_node(&self, datacenter: &str, rack: &str) -> io::Result<usize> {
-        let _ = (datacenter, rack);
-        todo!()
+        let (datacenter, rack) = (datacenter.to_owned(), rack.to_owned());
+        let node = self.with(move |cluster, _| cluster.add_node(&datacenter, &rack));
+        let address = self.address(node);
+        // The listener is there or it is not: a connection tells.
+        std::net::TcpStream::connect(address)
+            .map(|_| node)
+            .inspect_err(|_| self.remove_node(node))
     }
 
     /// Removes a node for good and announces that.
     pub fn remove_node(&self, node: usize) {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.remove_node(node));
     }
 
     /// Makes a node forget its prepared statements.
     pub fn forget_prepared_statements(&self, node: usize) {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.forget_prepared_statements(node));
     }
 
     /// Ends every connection to a node; it goes on listening.
     pub fn drop_connections(&self, node: usize) {
-        let _ = node;
-        todo!()
+        self.with(move |cluster, _| cluster.drop_connections(node));
+    }
+
+    /// Asks a function about each request from now on, to delay, refuse or swallow it.
+    pub fn intercept(&self, decide: impl FnMut(&SeenRequest<'_>) -> Reaction + Send + 'static) {
+        let interceptor = Interceptor::new(decide);
+        self.with(move |cluster, _| cluster.intercept(Some(interceptor)));
+    }
+
+    /// Answers every request as usual again.
+    pub fn stop_intercepting(&self) {
+        self.with(|cluster, _| cluster.intercept(None));
     }
 
     /// Runs one CQL statement without a connection, as an administrator would, for setting up a test.
+    ///
+    /// Errors: what a client would be told.
     pub fn execute(&self, cql: &str) -> Result<(), CqlError> {
-        let _ = cql;
-        todo!()
+        let cql = cql.to_owned();
+        self.with(move |cluster, now| cluster.execute(now, &cql))
     }
 
     /// Stops the cluster; dropping it does the same.
     pub fn stop(self) {}
+
+    /// Runs a function on the thread of the cluster and waits for its result.
+    fn with<R: Send + 'static>(
+        &self,
+        run: impl FnOnce(&mut Cluster, Instant) -> R + Send + 'static,
+    ) -> R {
+        let (answer, result) = channel();
+        let command: Command = Box::new(move |cluster, now| {
+            let value = run(cluster, now);
+            // The answer goes out when its effects on the sockets are done.
+            Box::new(move || {
+                let _ = answer.send(value);
+            })
+        });
+        let sent = self.commands.send(command).is_ok() && self.waker.wake().is_ok();
+        match result.recv() {
+            Ok(value) if sent => value,
+            _ => panic!("the thread of the simulated cluster ended"),
+        }
+    }
 }
 
-/// Describes a [`SimulatedCluster`] before it starts.
-#[derive(Clone, Debug, Default)]
-pub struct SimulatedClusterBuilder {
-    config: ClusterConfig,
-    port: Option<u16>,
-}
-
-impl SimulatedClusterBuilder {
-    /// Sets the number of nodes of the first datacenter (default: one).
-    #[must_use]
-    pub fn nodes(mut self, nodes: usize) -> Self {
-        if let Some(first) = self.config.datacenters.first_mut() {
-            first.1 = nodes;
+impl Drop for SimulatedCluster {
+    fn drop(&mut self) {
+        // A closed channel tells the thread to end.
+        let (closed, _) = channel();
+        self.commands = closed;
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        self
-    }
-
-    /// Sets how many shards each node has (default: two).
-    #[must_use]
-    pub fn shards(mut self, shards: u16) -> Self {
-        self.config.shards = shards;
-        self
-    }
-
-    /// Names the first datacenter (default: `dc1`).
-    #[must_use]
-    pub fn datacenter(mut self, name: impl Into<String>) -> Self {
-        if let Some(first) = self.config.datacenters.first_mut() {
-            first.0 = name.into();
-        }
-        self
-    }
-
-    /// Adds another datacenter with its number of nodes.
-    #[must_use]
-    pub fn another_datacenter(mut self, name: impl Into<String>, nodes: usize) -> Self {
-        self.config.datacenters.push((name.into(), nodes));
-        self
-    }
-
-    /// Sets how many racks each datacenter has (default: one).
-    #[must_use]
-    pub fn racks(mut self, racks: usize) -> Self {
-        self.config.racks = racks;
-        self
-    }
-
-    /// Makes clients log in with this role and password.
-    #[must_use]
-    pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.config.credentials = Some((user.into(), password.into()));
-        self
-    }
-
-    /// Listens on this port instead of a free one.
-    #[must_use]
-    pub fn port(mut self, port: u16) -> Self {
-        self.port = Some(port);
-        self
-    }
-
-    /// Replaces all settings but the port.
-    #[must_use]
-    pub fn config(mut self, config: ClusterConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Starts the cluster; every node listens when this returns.
-    pub fn start(self) -> Result<SimulatedCluster, StartError> {
-        let _ = self.port;
-        todo!()
     }
 }
 
@@ -188,3 +208,6 @@ pub enum StartError {
     #[error("cannot start the thread of the cluster")]
     Thread(#[source] io::Error),
 }
+
+#[cfg(test)]
+mod tests;

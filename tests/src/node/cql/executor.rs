@@ -34,7 +34,7 @@ pub(crate) struct Database {
 /// Tables that are made up when they are read.
 pub(crate) trait VirtualTables {
     /// The rows of a table as they are now.
-    fn read(&self, table: &Table) -> TableData;
+    fn read(&self, schema: &Schema, table: &Table) -> TableData;
 }
 
 /// A statement that was checked against the schema, with what PREPARE tells about it.
@@ -108,7 +108,8 @@ pub(crate) struct RunOptions {
 /// Where a statement runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
-    pub(crate) system: &'a dyn VirtualTables,
+    /// Needed for tables that are made up.
+    pub(crate) system: Option<&'a dyn VirtualTables>,
     pub(crate) datacenters: &'a [DatacenterRacks],
     pub(crate) cluster_name: &'a str,
 }
@@ -152,7 +153,7 @@ pub(crate) fn plan(
                         .unwrap_or_default();
                 }
                 if plans.iter().any(ModifyPlan::is_conditional) {
-                    result = Some(batch_columns(&first.table, &plans).1);
+                    result = Some(batch_columns(&first.table, plans.iter()).1);
                 }
             }
             PlanKind::Batch(plans, batch.using.clone())
@@ -239,6 +240,13 @@ pub(crate) fn check_values(
         Ok(Bound::Value(normalised(&spec.ty, bytes)))
     });
     checked.collect()
+}
+
+impl Plan {
+    /// Whether it reads a table that is made up when it is read.
+    pub(crate) fn reads_virtual_table(&self) -> bool {
+        self.tables.iter().any(|table| table.is_virtual)
+    }
 }
 
 impl Database {
@@ -340,8 +348,8 @@ impl Database {
         let table = &select.clause.table;
         let made_up;
         let data = if table.is_virtual {
-            made_up = around.system.read(table);
-            Some(&made_up)
+            made_up = around.system.map(|system| system.read(&self.schema, table));
+            made_up.as_ref()
         } else {
             self.data.get(&table.id)
         };
@@ -454,6 +462,39 @@ impl Database {
             }
         }
         Ok(Outcome::Rows(applied_rows(columns, applied, &rows)))
+    }
+
+    /// Carries out the statements of a BATCH.
+    pub(crate) fn modify_batch(
+        &mut self,
+        plans: &[(&ModifyPlan, &[Bound])],
+        options: &RunOptions,
+    ) -> Result<Outcome, CqlError> {
+        let conditional = plans.iter().any(|(plan, _)| plan.is_conditional());
+        let result = match plans.first() {
+            Some((first, _)) if conditional => {
+                Some(batch_columns(&first.table, plans.iter().map(|(plan, _)| *plan)).1)
+            }
+            _ => None,
+        };
+        self.modify_all(plans, options, result)
+    }
+
+    /// The token of the first partition that a statement names, if it names any.
+    pub(crate) fn first_token(&self, plan: &Plan, values: &[Bound], now: i64) -> Option<i64> {
+        let env = Env {
+            values,
+            now,
+            unique: &self.unique,
+        };
+        let clause = match &plan.kind {
+            PlanKind::Select(select) => &select.clause,
+            PlanKind::Modify(modify) => &modify.clause,
+            PlanKind::Batch(plans, _) => &plans.first()?.clause,
+            _ => return None,
+        };
+        let lookup = super::lookup::Lookup::new(clause, &env).ok()?;
+        lookup.partitions?.first().map(|(place, _)| place.token)
     }
 
     /// Makes the tracing ids and the like unique.

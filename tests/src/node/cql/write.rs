@@ -594,9 +594,9 @@ pub(crate) fn next_timestamp(last: &StdCell<i64>, now: i64) -> i64 {
 }
 
 /// The columns that the result of a conditional batch shows.
-pub(crate) fn batch_columns(
+pub(crate) fn batch_columns<'a>(
     table: &Table,
-    plans: &[ModifyPlan],
+    plans: impl Iterator<Item = &'a ModifyPlan>,
 ) -> (Vec<usize>, Arc<[ColumnSpec]>) {
     let keys = table
         .columns

@@ -1,0 +1,1 @@
+//! Conversations with a cluster at the level of frames.

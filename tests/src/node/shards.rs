@@ -1,0 +1,94 @@
+//! The shards of a node: which one serves a new connection, and what SUPPORTED says about them.
+
+use std::net::SocketAddr;
+
+/// The number of high token bits that the sharding formula skips, as the server has it by default.
+pub(crate) const IGNORE_MSB: u8 = 12;
+
+/// The port that a connection came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PortKind {
+    /// The node chooses the shard.
+    Normal,
+    /// The source port chooses the shard.
+    ShardAware,
+}
+
+/// How many connections each shard has.
+#[derive(Clone, Debug)]
+pub(crate) struct Shards {
+    by_normal_port: Vec<u64>,
+}
+
+impl Shards {
+    /// A node with this many shards; none is a node that does not tell, with one shard inside.
+    pub(crate) fn new(count: u16) -> Self {
+        Self {
+            by_normal_port: vec![0; usize::from(count.max(1))],
+        }
+    }
+
+    fn count(&self) -> u16 {
+        u16::try_from(self.by_normal_port.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Chooses the shard of a connection.
+    ///
+    /// On the normal port that is the one with the fewest connections, the lowest of several.
+    pub(crate) fn accept(&mut self, port: PortKind, peer: SocketAddr) -> u16 {
+        match port {
+            PortKind::ShardAware => peer.port() % self.count(),
+            PortKind::Normal => {
+                let fewest = self.by_normal_port.iter().min().copied().unwrap_or(0);
+                let at = self
+                    .by_normal_port
+                    .iter()
+                    .position(|count| *count == fewest)
+                    .unwrap_or(0);
+                if let Some(count) = self.by_normal_port.get_mut(at) {
+                    *count += 1;
+                }
+                u16::try_from(at).unwrap_or(0)
+            }
+        }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn release(&mut self, port: PortKind, shard: u16) {
+        if port == PortKind::Normal {
+            if let Some(count) = self.by_normal_port.get_mut(usize::from(shard)) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn connections_go_to_the_shard_with_the_fewest() {
+        let mut shards = Shards::new(3);
+        let chosen: Vec<u16> = (0..4)
+            .map(|_| shards.accept(PortKind::Normal, peer(1)))
+            .collect();
+        assert_eq!(chosen, [0, 1, 2, 0]);
+        shards.release(PortKind::Normal, 2);
+        assert_eq!(shards.accept(PortKind::Normal, peer(1)), 2);
+    }
+
+    #[test]
+    fn on_the_shard_aware_port_the_source_port_chooses() {
+        let mut shards = Shards::new(3);
+        assert_eq!(
+            shards.accept(PortKind::ShardAware, peer(40_000)),
+            40_000 % 3
+        );
+        assert_eq!(shards.accept(PortKind::Normal, peer(1)), 0);
+    }
+}
