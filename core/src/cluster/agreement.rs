@@ -85,7 +85,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         }
         let Some(link) = self.link().filter(|link| link.synced()) else {
-            return self.timers.set(Timer::Agreement, self.now + INTERVAL);
+            return self.timers.set(Timer::Agreement, self.after(INTERVAL));
         };
         let peers = link.peers;
         self.timers.cancel(Timer::Agreement);
@@ -122,7 +122,7 @@ impl<H: Clone> ControlPlane<H> {
         versions.insert(own);
         if 1 < versions.len() {
             self.agreement.last = Last::Different(versions.len());
-            return self.timers.set(Timer::Agreement, self.now + INTERVAL);
+            return self.timers.set(Timer::Agreement, self.after(INTERVAL));
         }
         let looks = self.agreement.looks;
         for wait in self.agreement.waits.values_mut() {
@@ -140,7 +140,7 @@ impl<H: Clone> ControlPlane<H> {
     pub(super) fn agreement_read_failed(&mut self, cause: Option<NodeCause>) {
         if self.agreement.reading.take().is_some() {
             self.agreement.last = cause.map_or(Last::Nothing, Last::Failed);
-            self.timers.set(Timer::Agreement, self.now + INTERVAL);
+            self.timers.set(Timer::Agreement, self.after(INTERVAL));
         }
     }
 

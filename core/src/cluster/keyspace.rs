@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::conns::{Phase, Purpose, Use};
 use super::pools::PoolState;
 use super::timers::Timer;
-use super::{CommandId, ConnId, ControlOutput, ControlPlane, Phase, Purpose, Use};
+use super::{CommandId, ConnId, ControlOutput, ControlPlane};
 use crate::config::session::check_keyspace;
 use crate::conn::CloseReason;
 use crate::error::connect::{AttemptError, AttemptErrorKind};
@@ -141,7 +142,7 @@ impl<H: Clone> ControlPlane<H> {
                 }
                 Ok(Response::Error(error)) => Answer::Refused(NodeCause::Server {
                     table: "USE",
-                    error,
+                    error: error.into(),
                 }),
                 Ok(_) => Answer::Refused(NodeCause::Incomplete {
                     table: "USE",

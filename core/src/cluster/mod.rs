@@ -2,8 +2,10 @@
 //! needs it, which connections to open and close. It publishes snapshots; it is not on the path of any request.
 
 mod agreement;
+mod conns;
 mod events;
 mod fetch;
+mod hosts;
 mod keyspace;
 mod pools;
 mod publish;
@@ -20,26 +22,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::agreement::Agreement;
+use self::conns::{Conn, Pending, Purpose, Use};
 use self::keyspace::KeyspaceChanges;
 use self::pools::{Pacing, Pool};
 use self::publish::{Changed, Start};
-use self::refresh::{Read, SchemaRefresh, TopologyRefresh};
+use self::refresh::{SchemaRefresh, TopologyRefresh};
 use self::schema::Schema;
-use self::session::{Candidate, Round, Stage};
+use self::session::{Round, Stage};
 use self::timers::{Timer, Timers};
 use self::topology::Members;
 use crate::collections::{Slab, SlabKey};
 use crate::config::session::SessionConfig;
-use crate::conn::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
-use crate::error::connect::{
-    AttemptError, ConnectCause, ConnectError, ConnectPhase, ConnectionError,
-};
+use crate::conn::{CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan};
+use crate::error::connect::{AttemptError, ConnectError, ConnectionError};
 use crate::error::session::{NodeCause, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::policy::load_balancing::LoadBalancingPolicy;
-use crate::routing::{HostIdx, Partitioner, Routing};
+use crate::routing::{Partitioner, Routing};
 use crate::seed::{Random, Seed};
-use crate::wire::{EventKind, ProtocolVersion, Request, ResponseFrame, SchemaChange, ServerEvent};
+use crate::wire::{ProtocolVersion, Request, ResponseFrame, SchemaChange, ServerEvent};
 
 /// Names one attempt to connect, and the connection it becomes, until its end was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -218,54 +219,6 @@ pub struct ControlPlane<H> {
     routing: Arc<Routing<H>>,
 }
 
-/// A connection from the wish to open it until its end was reported.
-#[derive(Clone, Debug)]
-struct Conn<H> {
-    usage: Use,
-    address: Address,
-    phase: Phase<H>,
-    /// The keyspace it is in, or will be in once it is open.
-    keyspace: Option<Arc<str>>,
-}
-
-/// What a connection is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Use {
-    Control(Candidate),
-    Pool(HostIdx),
-    /// Its end is waited for.
-    Nothing,
-}
-
-#[derive(Clone, Debug)]
-enum Phase<H> {
-    Opening,
-    Open {
-        info: Box<ConnectionInfo>,
-        handle: H,
-        since: Instant,
-    },
-    Leaving,
-}
-
-/// A request of our own that was not answered yet.
-#[derive(Clone, Debug)]
-struct Pending {
-    conn: ConnId,
-    purpose: Purpose,
-}
-
-#[derive(Clone, Debug)]
-enum Purpose {
-    Read(Read),
-    Keyspace {
-        keyspace: Arc<str>,
-        command: Option<CommandId>,
-    },
-    /// A sign of life of a host that is said to be down.
-    Probe(HostIdx),
-}
-
 impl<H: Clone> ControlPlane<H> {
     /// Starts to look for the cluster.
     #[must_use]
@@ -304,9 +257,10 @@ impl<H: Clone> ControlPlane<H> {
         };
         match plane.config.check() {
             Ok(()) => {
-                plane
-                    .timers
-                    .set(Timer::Readiness, now + plane.config.readiness_timeout);
+                plane.timers.set(
+                    Timer::Readiness,
+                    plane.after(plane.config.readiness_timeout),
+                );
                 plane.round_begin();
             }
             Err(error) => plane.fatal(SessionErrorKind::Config(error), Vec::new()),
@@ -504,160 +458,11 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// Asks the owner for a connection; `None` when there are too many.
-    fn connect(&mut self, role: Role, address: SocketAddr, usage: Use) -> Option<ConnId> {
-        let keyspace = self.keyspace.clone().filter(|_| role == Role::Data);
-        let record = Conn {
-            usage,
-            address: address.into(),
-            phase: Phase::Opening,
-            keyspace: keyspace.clone(),
-        };
-        let conn = ConnId::of(self.conns.try_insert(record)?);
-        let mut spec = ConnectSpec::new(address);
-        spec.socket = self.config.connection.socket;
-        let mut plan = ConnectionPlan::new(address, Arc::clone(&self.config), self.random.seed());
-        plan.role = role;
-        plan.version = self.version;
-        plan.keyspace = keyspace;
-        if role == Role::Control {
-            plan.events = vec![
-                EventKind::TopologyChange,
-                EventKind::StatusChange,
-                EventKind::SchemaChange,
-            ];
-            plan.datacenter = self
-                .local_datacenter
-                .clone()
-                .filter(|_| self.config.local_datacenter.is_none());
-        }
-        let timings = &self.config.connection;
-        let limit = timings
-            .connect_timeout
-            .saturating_add(timings.handshake_timeout);
-        if let Some(at) = self.now.checked_add(limit) {
-            self.timers.set(Timer::Opening(conn), at);
-        }
-        self.output(ControlOutput::Connect {
-            conn,
-            spec,
-            plan: Box::new(plan),
-        });
-        Some(conn)
-    }
-
-    fn connected(&mut self, conn: ConnId, info: ConnectionInfo, handle: H) {
-        self.timers.cancel(Timer::Opening(conn));
-        let since = self.now;
-        let Some(record) = self.conns.get_mut(conn.key()) else {
-            return;
-        };
-        if record.usage == Use::Nothing {
-            // It was told to leave while it became usable; its end is still to be reported.
-            record.phase = Phase::Leaving;
-            return;
-        }
-        record.phase = Phase::Open {
-            info: Box::new(info.clone()),
-            handle,
-            since,
-        };
-        match record.usage.clone() {
-            Use::Control(candidate) => self.control_connected(conn, candidate, info),
-            Use::Pool(host) => self.pool_connected(host, conn, &info),
-            Use::Nothing => (),
-        }
-    }
-
-    fn opening_timed_out(&mut self, conn: ConnId) {
-        let Some(record) = self.conns.get(conn.key()) else {
-            return;
-        };
-        let (usage, address) = (record.usage.clone(), record.address.clone());
-        self.disconnect(conn, CloseReason::TimedOut);
-        let error = ConnectError {
-            address,
-            phase: ConnectPhase::Tcp,
-            cause: ConnectCause::Timeout,
-        };
-        match usage {
-            Use::Control(candidate) => self.control_connect_failed(conn, candidate, error),
-            Use::Pool(host) => self.pool_connect_failed(host, conn, error),
-            Use::Nothing => (),
-        }
-    }
-
-    fn closed(&mut self, conn: ConnId, error: ConnectionError) {
-        let Some(record) = self.conns.remove(conn.key()) else {
-            return;
-        };
-        self.timers.cancel(Timer::Opening(conn));
-        let lost: Vec<QueryId> = self
-            .queries
-            .iter()
-            .filter(|(_, pending)| pending.conn == conn)
-            .map(|(id, _)| *id)
-            .collect();
-        let lost: Vec<Purpose> = lost
-            .iter()
-            .filter_map(|id| self.queries.remove(id))
-            .map(|pending| pending.purpose)
-            .collect();
-        let since = match record.phase {
-            Phase::Open { since, .. } => since,
-            Phase::Opening | Phase::Leaving => self.now,
-        };
-        let cause = NodeCause::Connection(error.clone());
-        match record.usage {
-            Use::Control(_) => {
-                self.note_lost(record.address, error);
-                if self.link().is_some_and(|link| link.conn == conn) {
-                    self.link_lost(cause);
-                }
-            }
-            Use::Pool(host) => {
-                self.note_lost(record.address, error);
-                self.pool_lost(host, conn, since, cause.clone());
-                for purpose in lost {
-                    if let Purpose::Keyspace { command, .. } = purpose {
-                        self.keyspace_lost(host, conn, command, cause.clone());
-                    }
-                }
-            }
-            Use::Nothing => (),
-        }
-    }
-
-    /// Asks the owner to end a connection that is of no use any more.
-    fn disconnect(&mut self, conn: ConnId, reason: CloseReason) {
-        self.timers.cancel(Timer::Opening(conn));
-        let Some(record) = self.conns.get_mut(conn.key()) else {
-            return;
-        };
-        if std::mem::replace(&mut record.usage, Use::Nothing) == Use::Nothing {
-            return;
-        }
-        if matches!(record.phase, Phase::Open { .. }) {
-            record.phase = Phase::Leaving;
-        }
-        self.output(ControlOutput::Disconnect { conn, reason });
-    }
-
-    fn submit(
-        &mut self,
-        conn: ConnId,
-        purpose: Purpose,
-        request: Request,
-        deadline: Option<Instant>,
-    ) {
-        let query = QueryId(self.next_id());
-        self.queries.insert(query, Pending { conn, purpose });
-        self.output(ControlOutput::Submit {
-            conn,
-            query,
-            request,
-            deadline,
-        });
+    /// The instant after this delay; one that the platform cannot express is as good as one that is far away.
+    fn after(&self, delay: Duration) -> Instant {
+        self.now
+            .checked_add(delay)
+            .unwrap_or_else(|| self.now + FAR)
     }
 
     fn next_id(&mut self) -> u64 {
@@ -670,6 +475,9 @@ impl<H: Clone> ControlPlane<H> {
         u32::try_from(self.random.below(1 << 32)).unwrap_or(0)
     }
 }
+
+/// Stands for instants that the platform cannot express.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::conns::{Conn, Phase, Purpose, Use};
 use super::timers::Timer;
-use super::{Conn, ConnId, ControlPlane, Phase, Purpose, Use};
+use super::{ConnId, ControlPlane};
 use crate::conn::{CloseReason, ConnectionInfo, Role};
 use crate::error::connect::{ConnectCause, ConnectError, ConnectionError};
 use crate::error::session::{NodeCause, NodeFailure, NodeName};
@@ -295,7 +296,7 @@ impl<H: Clone> ControlPlane<H> {
         pool.own_address = !pool.own_address;
         let failure = self.failure(host, cause, Some(delay));
         self.set_state(host, HostState::Down, Some(failure));
-        self.pool_try_at(host, self.now + delay);
+        self.pool_try_at(host, self.after(delay));
     }
 
     fn failure(
@@ -403,7 +404,7 @@ impl<H: Clone> ControlPlane<H> {
             && !pool.probing
         {
             pool.probing = true;
-            let deadline = Some(self.now + self.config.connection.keepalive_timeout);
+            let deadline = Some(self.after(self.config.connection.keepalive_timeout));
             self.submit(conn, Purpose::Probe(host), Request::Options, deadline);
         }
     }

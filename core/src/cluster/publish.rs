@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use super::conns::Use;
 use super::session::{Round, Stage};
 use super::timers::Timer;
-use super::{ControlOutput, ControlPlane, Readiness, Use};
+use super::{ControlOutput, ControlPlane, Readiness};
 use crate::config::session::ReadinessRule;
 use crate::conn::CloseReason;
 use crate::error::session::{NodeFailure, SessionError, SessionErrorKind};

@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::conns::Purpose;
 use super::fetch::{BadReply, NodeRow, SchemaRows, SystemTable, for_each_row, page_request};
 use super::schema::Scope;
 use super::session::{READ_FAILURES_MAX, Stage};
 use super::timers::Timer;
-use super::topology::{Changes, Survey};
-use super::{ConnId, ControlPlane, Purpose};
-use crate::conn::Address;
+use super::{ConnId, ControlPlane};
 use crate::error::connect::{AttemptError, AttemptErrorKind};
-use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
+use crate::error::session::NodeCause;
 use crate::notify::{ClusterEvent, Note};
-use crate::routing::{HostIdx, Partitioner};
 use crate::wire::{Response, ResponseFrame, ResultBody, RowsBody, ServerError, ServerErrorDetail};
 
 /// What a read is for.
@@ -33,13 +31,15 @@ pub(super) struct Read {
     pub(super) part: Part,
     pub(super) table: SystemTable,
     pub(super) keyspace: Option<Arc<str>>,
+    /// Whether it tells the server how long it may work.
+    bounded: bool,
     pages: u32,
 }
 
 /// When and what of the members is read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TopologyRefresh {
-    dirty: bool,
+    pub(super) dirty: bool,
     reading: Option<NodesRead>,
 }
 
@@ -74,14 +74,14 @@ const PAGES_MAX: u32 = 10_000;
 /// The members of the largest clusters are far fewer.
 const PEERS_MAX: usize = 65_536;
 /// A table full of damaged rows is worth a few lines, not one for each row.
-const SKIPPED_NOTES_MAX: usize = 16;
+pub(super) const SKIPPED_NOTES_MAX: usize = 16;
 
 impl<H: Clone> ControlPlane<H> {
     /// Wants the members read again after `delay`, or sooner if that was planned.
     pub(super) fn topology_dirty(&mut self, delay: Duration) {
         self.topology.dirty = true;
         if self.link().is_some() {
-            self.timers.set_earlier(Timer::Topology, self.now + delay);
+            self.timers.set_earlier(Timer::Topology, self.after(delay));
         }
     }
 
@@ -116,7 +116,7 @@ impl<H: Clone> ControlPlane<H> {
     pub(super) fn schema_dirty(&mut self, scope: &Scope, delay: Duration) {
         self.schema_reads.dirty.merge(scope.clone());
         if self.link().is_some() {
-            self.timers.set_earlier(Timer::Schema, self.now + delay);
+            self.timers.set_earlier(Timer::Schema, self.after(delay));
         }
     }
 
@@ -126,7 +126,7 @@ impl<H: Clone> ControlPlane<H> {
         }
         let Some(link) = self.link() else { return };
         // What only ScyllaDB has is not asked of others: they would count and log a failed request.
-        let tables: &[SystemTable] = if link.server_timeout {
+        let tables: &[SystemTable] = if link.scylla {
             &SCHEMA_TABLES
         } else {
             &SCHEMA_TABLES[..3]
@@ -177,16 +177,18 @@ impl<H: Clone> ControlPlane<H> {
                 part,
                 table,
                 keyspace,
+                bounded: false,
                 pages: 0,
             },
             None,
         );
     }
 
-    fn read_page(&mut self, read: Read, paging_state: Option<Bytes>) {
+    fn read_page(&mut self, mut read: Read, paging_state: Option<Bytes>) {
         let Some(link) = self.link() else { return };
         let (conn, server_timeout) = (link.conn, link.server_timeout);
         let timeout = self.config.metadata_timeout;
+        read.bounded = server_timeout && timeout.is_some();
         let text = read
             .table
             .select(read.keyspace.as_deref(), timeout.filter(|_| server_timeout));
@@ -254,9 +256,7 @@ impl<H: Clone> ControlPlane<H> {
             {
                 self.read_complete(part);
             }
-            ServerErrorDetail::SyntaxError
-                if self.link().is_some_and(|link| link.server_timeout) =>
-            {
+            ServerErrorDetail::SyntaxError if read.bounded => {
                 // The server does not know the clause that bounds its own work; our deadline bounds the wait.
                 if let Some(link) = self.link_mut() {
                     link.server_timeout = false;
@@ -265,7 +265,13 @@ impl<H: Clone> ControlPlane<H> {
             }
             _ => {
                 let table = read.table.name();
-                self.read_failed(part, NodeCause::Server { table, error });
+                self.read_failed(
+                    part,
+                    NodeCause::Server {
+                        table,
+                        error: error.into(),
+                    },
+                );
             }
         }
     }
@@ -372,7 +378,7 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     /// Gives up a read; the picture stays as it was and the read is tried again.
-    fn read_failed(&mut self, part: Part, cause: NodeCause) {
+    pub(super) fn read_failed(&mut self, part: Part, cause: NodeCause) {
         self.forget_part(part);
         if part == Part::Agreement {
             return self.agreement_read_failed(Some(cause));
@@ -407,166 +413,16 @@ impl<H: Clone> ControlPlane<H> {
                 // Whoever cannot say who the members are is no better than a host that cannot be reached.
                 return self.link_unusable(cause);
             }
-            self.timers.set(Timer::Topology, self.now + retry_in);
+            self.timers.set(Timer::Topology, self.after(retry_in));
         } else {
             if let Some(read) = self.schema_reads.reading.take() {
                 self.schema_reads.dirty.merge(read.scope);
             }
             self.schema_reads.attempted = true;
-            self.timers.set(Timer::Schema, self.now + retry_in);
+            self.timers.set(Timer::Schema, self.after(retry_in));
         }
         if useless && synced {
             self.link_unusable(cause);
-        }
-    }
-
-    fn topology_read(&mut self, nodes: NodesRead) {
-        let Some(link) = self.link() else { return };
-        let told = link.info.host_id;
-        let connected = match &link.info.address {
-            Address::Tcp(address) => *address,
-            Address::Unix(_) => link.candidate.address,
-        };
-        let members = &self.members;
-        let current = |id| {
-            members
-                .find(id)
-                .and_then(|idx| members.get(idx))
-                .map(|member| member.host.address)
-        };
-        match Survey::new(nodes.local, nodes.peers, connected, told, current) {
-            Ok(survey) => self.topology_apply(survey, connected),
-            Err(cause) => self.read_failed(Part::Topology, cause),
-        }
-    }
-
-    fn topology_apply(&mut self, survey: Survey, connected: std::net::SocketAddr) {
-        let table = "system.peers";
-        for why in survey.skipped.iter().take(SKIPPED_NOTES_MAX) {
-            self.note(Note::RowSkipped { table, why });
-        }
-        let local = survey.found.first().map(|found| found.id);
-        let class = survey.partitioner.as_deref();
-        let partitioner = class.map_or(Partitioner::Murmur3, Partitioner::from_class_name);
-        if std::mem::replace(&mut self.partitioner, partitioner) != partitioner {
-            self.schema_dirty_all();
-        }
-        let changes = self.members.apply(survey);
-        let host = local.and_then(|id| self.members.find(id));
-        let first = self.local_datacenter_known(host);
-        let synced = self.link().is_some_and(super::session::Link::synced);
-        self.remember_reached(host, connected);
-        if let Some(link) = self.link_mut() {
-            link.host = host;
-            link.failures = 0;
-        }
-        if !synced {
-            self.link_synced();
-        }
-        self.hosts_follow(&changes, first);
-        if first && self.starting() && !self.local_datacenter_exists() {
-            return;
-        }
-        if self.topology.dirty {
-            // What came while the tables were read may be missing from them.
-            self.timers.set_earlier(Timer::Topology, self.now);
-        }
-        self.finish_gap();
-    }
-
-    /// Keeps the address that led to a host which names another one, as behind a NAT.
-    fn remember_reached(&mut self, host: Option<HostIdx>, connected: std::net::SocketAddr) {
-        let by_contact_point = self
-            .link()
-            .is_some_and(|link| link.candidate.host.is_none());
-        if !by_contact_point || self.config.address_translator.is_some() {
-            return;
-        }
-        if let Some(member) = host.and_then(|host| self.members.get_mut(host))
-            && member.host.address != connected
-        {
-            member.reached = Some(connected);
-        }
-    }
-
-    /// Chooses the local datacenter once; says whether the members were read for the first time.
-    fn local_datacenter_known(&mut self, host: Option<HostIdx>) -> bool {
-        if std::mem::replace(&mut self.surveyed, true) {
-            return false;
-        }
-        if self.local_datacenter.is_none() {
-            let member = host.and_then(|host| self.members.get(host));
-            self.local_datacenter = member.and_then(|member| member.host.datacenter.clone());
-        }
-        true
-    }
-
-    /// Checks that somebody is in the configured datacenter; otherwise no request could ever be sent.
-    fn local_datacenter_exists(&mut self) -> bool {
-        let Some(name) = self.config.local_datacenter.clone() else {
-            return true;
-        };
-        let mut known: Vec<Arc<str>> = self
-            .members
-            .current()
-            .filter_map(|(_, member)| member.host.datacenter.clone())
-            .collect();
-        known.sort();
-        known.dedup();
-        if known.contains(&name) {
-            return true;
-        }
-        if self.policy.reaches_remote_datacenters() {
-            self.note(Note::LocalDatacenterMissing { name, known });
-            return true;
-        }
-        self.fatal(
-            SessionErrorKind::Config(ConfigError::LocalDatacenter { name, known }),
-            Vec::new(),
-        );
-        false
-    }
-
-    /// Brings everything that depends on the members in line with them.
-    fn hosts_follow(&mut self, changes: &Changes, first: bool) {
-        if 0 < changes.refused {
-            self.note(Note::HostsRefused {
-                count: changes.refused,
-            });
-        }
-        for member in &mut self.members.slots {
-            let host = &mut member.host;
-            host.local = match &self.local_datacenter {
-                Some(name) => host.datacenter.as_ref() == Some(name),
-                None => true,
-            };
-            host.allowed = self
-                .config
-                .host_filter
-                .as_ref()
-                .is_none_or(|filter| filter.allows(host));
-        }
-        self.changed.hosts = true;
-        self.changed.pools |= !changes.is_empty();
-        self.changed.ring |= changes.ring || first;
-        for idx in &changes.moved {
-            self.pool_moved(*idx);
-        }
-        self.pools_follow_members();
-        if first {
-            return;
-        }
-        let name = |idx: &HostIdx| {
-            let host = &self.members.get(*idx)?.host;
-            Some((host.id, host.address))
-        };
-        let removed: Vec<_> = changes.removed.iter().filter_map(name).collect();
-        let added: Vec<_> = changes.added.iter().filter_map(name).collect();
-        for (host_id, address) in removed {
-            self.notify(ClusterEvent::HostRemoved { host_id, address });
-        }
-        for (host_id, address) in added {
-            self.notify(ClusterEvent::HostAdded { host_id, address });
         }
     }
 
@@ -592,7 +448,7 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     /// Tells the application that nothing is missing any more after events may have been lost.
-    fn finish_gap(&mut self) {
+    pub(super) fn finish_gap(&mut self) {
         let settled =
             self.schema_settled() && !self.topology.dirty && self.topology.reading.is_none();
         if self.gap && settled && matches!(self.stage, Stage::Connected(_)) {
@@ -601,7 +457,7 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// When a read that starts now is given up at the latest.
+    /// A random part of a delay, so that the sessions of a cluster do not ask in step.
     pub(super) fn random_part(&mut self, max: Duration) -> Duration {
         let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.random.below(nanos.saturating_add(1)))

@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::conns::Use;
 use super::fetch::SystemTable;
 use super::timers::Timer;
-use super::{ConnId, ControlOutput, ControlPlane, ResolveId, Use};
+use super::{ConnId, ControlOutput, ControlPlane, ResolveId};
 use crate::conn::{Address, CloseReason, ConnectionInfo, Role};
 use crate::error::connect::ConnectError;
 use crate::error::session::{NodeCause, NodeFailure, NodeName, SessionErrorKind};
@@ -38,6 +39,7 @@ pub(super) struct Link {
     pub(super) info: ConnectionInfo,
     /// The peers table this server has.
     pub(super) peers: SystemTable,
+    pub(super) scylla: bool,
     /// Whether reads may carry a time-out for the server.
     pub(super) server_timeout: bool,
     /// The host it leads to, once the members were read.
@@ -135,7 +137,7 @@ impl<H: Clone> ControlPlane<H> {
         let id = ResolveId(self.next_id());
         self.timers.set(
             Timer::Resolving(id),
-            self.now + self.config.connection.connect_timeout,
+            self.after(self.config.connection.connect_timeout),
         );
         self.round.resolving.push((id, Arc::clone(&host)));
         self.output(ControlOutput::Resolve { id, host, port });
@@ -203,7 +205,7 @@ impl<H: Clone> ControlPlane<H> {
         let Some(candidate) = self.round.queue.pop_front() else {
             return false;
         };
-        self.timers.set(Timer::Stagger, self.now + STAGGER);
+        self.timers.set(Timer::Stagger, self.after(STAGGER));
         match self.connect(
             Role::Control,
             candidate.address,
@@ -262,7 +264,7 @@ impl<H: Clone> ControlPlane<H> {
             retry_in: delay,
         });
         self.stage = Stage::Waiting;
-        self.timers.set(Timer::Round, self.now + delay);
+        self.timers.set(Timer::Round, self.after(delay));
     }
 
     /// A sign that the cluster can be reached: the next round need not wait.
@@ -301,6 +303,7 @@ impl<H: Clone> ControlPlane<H> {
             } else {
                 SystemTable::PeersV2
             },
+            scylla,
             server_timeout: scylla,
             info,
             host: None,

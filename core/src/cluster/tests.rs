@@ -2,8 +2,10 @@
 
 mod agreement;
 mod events;
+mod frames;
 mod keyspace;
 mod pools;
+mod schema;
 mod start;
 mod topology;
 mod world;

@@ -79,8 +79,8 @@ impl Survey {
             .into_iter()
             .flatten()
             .find(|ip| !ip.is_unspecified())
-            .unwrap_or(connected.ip());
-        let address = SocketAddr::new(ip, local.port.unwrap_or(connected.port()));
+            .unwrap_or_else(|| connected.ip());
+        let address = SocketAddr::new(ip, local.port.unwrap_or_else(|| connected.port()));
         let node = survey.node(id, address, local);
         survey.found.push(node);
         survey.add_peers(id, peers, connected.port(), current);

@@ -247,7 +247,7 @@ pub enum NodeCause {
         /// The table.
         table: &'static str,
         /// Its answer.
-        error: ServerError,
+        error: Arc<ServerError>,
     },
     /// Its system tables made no sense.
     #[error("reading its {table} table failed: {error}")]

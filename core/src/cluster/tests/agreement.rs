@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::frames::*;
 use super::world::*;
 use crate::cluster::{AgreementOutcome, CommandId};
 use crate::config::session::SessionConfig;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::frames::*;
 use super::world::*;
 use crate::config::session::SessionConfig;
 use crate::conn::{CloseReason, Role};

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::frames::*;
 use super::world::*;
 use crate::config::session::{ReadinessRule, SessionConfig};
 use crate::conn::Role;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::frames::*;
 use super::world::*;
 use crate::config::session::RefreshConfig;
 use crate::conn::{CloseReason, Role};

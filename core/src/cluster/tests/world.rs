@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use uuid::Uuid;
 
+use super::frames::*;
 use crate::cluster::{
     AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane, QueryId, Readiness, ResolveId,
 };
@@ -23,8 +23,7 @@ use crate::notify::{ClusterEvent, Note};
 use crate::routing::{HostIdx, Routing, Shard};
 use crate::seed::Seed;
 use crate::wire::{
-    Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, Request, ResponseFrame, ServerEvent,
-    ShardInfo,
+    ProtocolFeatures, Request, ResponseFrame, ServerEvent, ShardInfo,
 };
 
 /// A node of the cluster.
@@ -71,6 +70,12 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) keyspaces: Vec<(&'static str, Vec<(&'static str, &'static str)>)>,
     pub(super) tables: Vec<(&'static str, &'static str)>,
+    /// Materialized views.
+    pub(super) views: Vec<(&'static str, &'static str)>,
+    /// Tables with a partitioner of their own.
+    pub(super) partitioners: Vec<(&'static str, &'static str, &'static str)>,
+    /// Whether the servers know the clause that bounds their work.
+    pub(super) bounded: bool,
     /// Whether the servers are ScyllaDB.
     pub(super) scylla: bool,
     /// What `system.peers` gives instead of the nodes.
@@ -143,6 +148,9 @@ impl World {
                 vec![("class", "NetworkTopologyStrategy"), ("dc1", "2")],
             )],
             tables: vec![("ks", "t")],
+            views: Vec::new(),
+            partitioners: Vec::new(),
+            bounded: true,
             scylla: true,
             peers: None,
             local: None,
@@ -380,6 +388,9 @@ impl World {
         if let Some(name) = text.strip_prefix("USE ") {
             return set_keyspace(name.trim_matches('"'));
         }
+        if text.contains("USING TIMEOUT") && !self.bounded {
+            return error_frame(0x2000, "no viable alternative at input 'USING'");
+        }
         let here = self.nodes.iter().find(|node| Some(node.address) == at);
         if text.contains("system.local") {
             return self
@@ -414,6 +425,27 @@ impl World {
                 .map(|(keyspace, name)| vec![cell(keyspace), cell(name)])
                 .collect();
             return rows_frame(&[("keyspace_name", TEXT), ("table_name", TEXT)], rows);
+        }
+        if text.contains("system_schema.views") && !self.views.is_empty() {
+            let rows = self.views.iter().filter(|(keyspace, _)| inside(keyspace));
+            let rows = rows
+                .map(|(keyspace, name)| vec![cell(keyspace), cell(name)])
+                .collect();
+            return rows_frame(&[("keyspace_name", TEXT), ("view_name", TEXT)], rows);
+        }
+        if text.contains("system_schema.scylla_tables") && !self.partitioners.is_empty() {
+            let rows = self
+                .partitioners
+                .iter()
+                .filter(|(keyspace, _, _)| inside(keyspace));
+            let rows =
+                rows.map(|(keyspace, name, class)| vec![cell(keyspace), cell(name), cell(class)]);
+            let columns = [
+                ("keyspace_name", TEXT),
+                ("table_name", TEXT),
+                ("partitioner", TEXT),
+            ];
+            return rows_frame(&columns, rows.collect());
         }
         error_frame(0x2200, "unconfigured table")
     }
@@ -493,156 +525,4 @@ pub(super) fn failure(address: SocketAddr, cause: ConnectCause) -> ConnectError 
 
 pub(super) fn expired() -> AttemptError {
     AttemptError::new(AttemptErrorKind::Expired, Fate::MaybeApplied)
-}
-
-pub(super) const TEXT: &[u8] = &[0, 0x0d];
-pub(super) const UUID: &[u8] = &[0, 0x0c];
-pub(super) const INET: &[u8] = &[0, 0x10];
-pub(super) const INT: &[u8] = &[0, 0x09];
-pub(super) const TEXT_SET: &[u8] = &[0, 0x22, 0, 0x0d];
-pub(super) const TEXT_MAP: &[u8] = &[0, 0x21, 0, 0x0d, 0, 0x0d];
-
-/// The columns of `local` and `peers` that matter.
-pub(super) fn node_columns(broadcast: &'static str) -> Vec<(&'static str, &'static [u8])> {
-    vec![
-        ("key", TEXT),
-        (broadcast, INET),
-        ("rpc_address", INET),
-        ("host_id", UUID),
-        ("data_center", TEXT),
-        ("rack", TEXT),
-        ("tokens", TEXT_SET),
-        ("schema_version", UUID),
-        ("partitioner", TEXT),
-    ]
-}
-
-pub(super) type Cells = Vec<Option<Vec<u8>>>;
-
-pub(super) fn node_row(node: &Node) -> Cells {
-    vec![
-        cell("local"),
-        ip_cell(node.address.ip()),
-        ip_cell(node.address.ip()),
-        uuid_cell(node.id),
-        cell(node.datacenter),
-        cell(node.rack),
-        Some(text_set(&node.tokens)),
-        uuid_cell(node.schema_version),
-        cell("org.apache.cassandra.dht.Murmur3Partitioner"),
-    ]
-}
-
-pub(super) fn nodes_frame(broadcast: &'static str, nodes: &[&Node]) -> ResponseFrame {
-    rows_frame(
-        &node_columns(broadcast),
-        nodes.iter().map(|node| node_row(node)).collect(),
-    )
-}
-
-pub(super) fn cell(text: &str) -> Option<Vec<u8>> {
-    Some(text.as_bytes().to_vec())
-}
-
-pub(super) fn uuid_cell(id: u128) -> Option<Vec<u8>> {
-    Some(id.to_be_bytes().to_vec())
-}
-
-pub(super) fn ip_cell(ip: IpAddr) -> Option<Vec<u8>> {
-    Some(match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    })
-}
-
-fn len(len: usize) -> [u8; 4] {
-    u32::try_from(len).expect("short").to_be_bytes()
-}
-
-fn text_set(texts: &[String]) -> Vec<u8> {
-    let mut out = len(texts.len()).to_vec();
-    texts
-        .iter()
-        .for_each(|text| bytes_into(&mut out, Some(text.as_bytes())));
-    out
-}
-
-fn text_map(pairs: &[(&str, &str)]) -> Vec<u8> {
-    let mut out = len(pairs.len()).to_vec();
-    for (key, value) in pairs {
-        bytes_into(&mut out, Some(key.as_bytes()));
-        bytes_into(&mut out, Some(value.as_bytes()));
-    }
-    out
-}
-
-fn bytes_into(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    match bytes {
-        Some(bytes) => {
-            out.extend(len(bytes.len()));
-            out.extend(bytes);
-        }
-        None => out.extend([0xff; 4]),
-    }
-}
-
-fn string_into(out: &mut Vec<u8>, text: &str) {
-    out.extend(u16::try_from(text.len()).expect("short").to_be_bytes());
-    out.extend(text.as_bytes());
-}
-
-pub(super) fn rows_frame(columns: &[(&str, &[u8])], rows: Vec<Cells>) -> ResponseFrame {
-    paged_rows_frame(columns, rows, None)
-}
-
-pub(super) fn paged_rows_frame(
-    columns: &[(&str, &[u8])],
-    rows: Vec<Cells>,
-    next: Option<&[u8]>,
-) -> ResponseFrame {
-    let mut body = len(2).to_vec();
-    // One keyspace and table for all columns, and with a paging state one more flag.
-    body.extend(len(if next.is_some() { 3 } else { 1 }));
-    body.extend(len(columns.len()));
-    if let Some(state) = next {
-        bytes_into(&mut body, Some(state));
-    }
-    string_into(&mut body, "system");
-    string_into(&mut body, "t");
-    for (name, ty) in columns {
-        string_into(&mut body, name);
-        body.extend(*ty);
-    }
-    body.extend(len(rows.len()));
-    for cell in rows.iter().flatten() {
-        bytes_into(&mut body, cell.as_deref());
-    }
-    frame(Opcode::Result, body)
-}
-
-pub(super) fn set_keyspace(name: &str) -> ResponseFrame {
-    let mut body = len(3).to_vec();
-    string_into(&mut body, name);
-    frame(Opcode::Result, body)
-}
-
-pub(super) fn error_frame(code: i32, message: &str) -> ResponseFrame {
-    let mut body = code.to_be_bytes().to_vec();
-    string_into(&mut body, message);
-    frame(Opcode::Error, body)
-}
-
-pub(super) fn frame(opcode: Opcode, body: Vec<u8>) -> ResponseFrame {
-    let header = FrameHeader {
-        direction: Direction::Response,
-        version: 4,
-        flags: Flags::empty(),
-        stream: 1,
-        opcode,
-        length: u32::try_from(body.len()).expect("short"),
-    };
-    ResponseFrame {
-        header,
-        body: Bytes::from(body),
-    }
 }

@@ -1,0 +1,227 @@
+//! Owns the books of connections and of our own requests on them: from the wish to the report of the end.
+//! Which connections there should be is decided elsewhere.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::refresh::Read;
+use super::session::Candidate;
+use super::timers::Timer;
+use super::{CommandId, ConnId, ControlOutput, ControlPlane, QueryId};
+use crate::conn::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
+use crate::error::connect::{ConnectCause, ConnectError, ConnectPhase, ConnectionError};
+use crate::error::session::NodeCause;
+use crate::routing::HostIdx;
+use crate::wire::{EventKind, Request};
+
+/// A connection from the wish to open it until its end was reported.
+#[derive(Clone, Debug)]
+pub(super) struct Conn<H> {
+    pub(super) usage: Use,
+    pub(super) address: Address,
+    pub(super) phase: Phase<H>,
+    /// The keyspace it is in, or will be in once it is open.
+    pub(super) keyspace: Option<Arc<str>>,
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Control(Candidate),
+    Pool(HostIdx),
+    /// Its end is waited for.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Phase<H> {
+    Opening,
+    Open {
+        info: Box<ConnectionInfo>,
+        handle: H,
+        since: Instant,
+    },
+    Leaving,
+}
+
+/// A request of our own that was not answered yet.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) conn: ConnId,
+    pub(super) purpose: Purpose,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    Read(Read),
+    Keyspace {
+        keyspace: Arc<str>,
+        command: Option<CommandId>,
+    },
+    /// A sign of life of a host that is said to be down.
+    Probe(HostIdx),
+}
+
+impl<H: Clone> ControlPlane<H> {
+    /// Asks the owner for a connection; `None` when there are too many.
+    pub(super) fn connect(
+        &mut self,
+        role: Role,
+        address: SocketAddr,
+        usage: Use,
+    ) -> Option<ConnId> {
+        let keyspace = self.keyspace.clone().filter(|_| role == Role::Data);
+        let record = Conn {
+            usage,
+            address: address.into(),
+            phase: Phase::Opening,
+            keyspace: keyspace.clone(),
+        };
+        let conn = ConnId::of(self.conns.try_insert(record)?);
+        let mut spec = ConnectSpec::new(address);
+        spec.socket = self.config.connection.socket;
+        let mut plan = ConnectionPlan::new(address, Arc::clone(&self.config), self.random.seed());
+        plan.role = role;
+        plan.version = self.version;
+        plan.keyspace = keyspace;
+        if role == Role::Control {
+            plan.events = vec![
+                EventKind::TopologyChange,
+                EventKind::StatusChange,
+                EventKind::SchemaChange,
+            ];
+            plan.datacenter = self
+                .local_datacenter
+                .clone()
+                .filter(|_| self.config.local_datacenter.is_none());
+        }
+        let timings = &self.config.connection;
+        let limit = timings
+            .connect_timeout
+            .saturating_add(timings.handshake_timeout);
+        if let Some(at) = self.now.checked_add(limit) {
+            self.timers.set(Timer::Opening(conn), at);
+        }
+        self.output(ControlOutput::Connect {
+            conn,
+            spec,
+            plan: Box::new(plan),
+        });
+        Some(conn)
+    }
+
+    pub(super) fn connected(&mut self, conn: ConnId, info: ConnectionInfo, handle: H) {
+        self.timers.cancel(Timer::Opening(conn));
+        let since = self.now;
+        let Some(record) = self.conns.get_mut(conn.key()) else {
+            return;
+        };
+        if record.usage == Use::Nothing {
+            // It was told to leave while it became usable; its end is still to be reported.
+            record.phase = Phase::Leaving;
+            return;
+        }
+        record.phase = Phase::Open {
+            info: Box::new(info.clone()),
+            handle,
+            since,
+        };
+        match record.usage.clone() {
+            Use::Control(candidate) => self.control_connected(conn, candidate, info),
+            Use::Pool(host) => self.pool_connected(host, conn, &info),
+            Use::Nothing => (),
+        }
+    }
+
+    pub(super) fn opening_timed_out(&mut self, conn: ConnId) {
+        let Some(record) = self.conns.get(conn.key()) else {
+            return;
+        };
+        let (usage, address) = (record.usage.clone(), record.address.clone());
+        self.disconnect(conn, CloseReason::TimedOut);
+        let error = ConnectError {
+            address,
+            phase: ConnectPhase::Tcp,
+            cause: ConnectCause::Timeout,
+        };
+        match usage {
+            Use::Control(candidate) => self.control_connect_failed(conn, candidate, error),
+            Use::Pool(host) => self.pool_connect_failed(host, conn, error),
+            Use::Nothing => (),
+        }
+    }
+
+    pub(super) fn closed(&mut self, conn: ConnId, error: ConnectionError) {
+        let Some(record) = self.conns.remove(conn.key()) else {
+            return;
+        };
+        self.timers.cancel(Timer::Opening(conn));
+        let lost: Vec<QueryId> = self
+            .queries
+            .iter()
+            .filter(|(_, pending)| pending.conn == conn)
+            .map(|(id, _)| *id)
+            .collect();
+        let lost: Vec<Purpose> = lost
+            .iter()
+            .filter_map(|id| self.queries.remove(id))
+            .map(|pending| pending.purpose)
+            .collect();
+        let since = match record.phase {
+            Phase::Open { since, .. } => since,
+            Phase::Opening | Phase::Leaving => self.now,
+        };
+        let cause = NodeCause::Connection(error.clone());
+        match record.usage {
+            Use::Control(_) => {
+                self.note_lost(record.address, error);
+                if self.link().is_some_and(|link| link.conn == conn) {
+                    self.link_lost(cause);
+                }
+            }
+            Use::Pool(host) => {
+                self.note_lost(record.address, error);
+                self.pool_lost(host, conn, since, cause.clone());
+                for purpose in lost {
+                    if let Purpose::Keyspace { command, .. } = purpose {
+                        self.keyspace_lost(host, conn, command, cause.clone());
+                    }
+                }
+            }
+            Use::Nothing => (),
+        }
+    }
+
+    /// Asks the owner to end a connection that is of no use any more.
+    pub(super) fn disconnect(&mut self, conn: ConnId, reason: CloseReason) {
+        self.timers.cancel(Timer::Opening(conn));
+        let Some(record) = self.conns.get_mut(conn.key()) else {
+            return;
+        };
+        if std::mem::replace(&mut record.usage, Use::Nothing) == Use::Nothing {
+            return;
+        }
+        if matches!(record.phase, Phase::Open { .. }) {
+            record.phase = Phase::Leaving;
+        }
+        self.output(ControlOutput::Disconnect { conn, reason });
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        conn: ConnId,
+        purpose: Purpose,
+        request: Request,
+        deadline: Option<Instant>,
+    ) {
+        let query = QueryId(self.next_id());
+        self.queries.insert(query, Pending { conn, purpose });
+        self.output(ControlOutput::Submit {
+            conn,
+            query,
+            request,
+            deadline,
+        });
+    }
+}
