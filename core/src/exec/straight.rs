@@ -28,7 +28,10 @@ pub fn first_target<H: Clone>(
 ) -> Option<Target<H>> {
     let view = RoutingView::new(routing, connections);
     let planned = profile.load_balancing.first(request, &view)?;
-    let cluster = Cluster { routing, connections };
+    let cluster = Cluster {
+        routing,
+        connections,
+    };
     cluster.connect(planned, request.seed)
 }
 

@@ -22,9 +22,7 @@ use crate::error::session::SessionError;
 use crate::notify::{ClusterEvent, Note};
 use crate::routing::{HostIdx, Routing, Shard};
 use crate::seed::Seed;
-use crate::wire::{
-    ProtocolFeatures, Request, ResponseFrame, ServerEvent, ShardInfo,
-};
+use crate::wire::{ProtocolFeatures, Request, ResponseFrame, ServerEvent, ShardInfo};
 
 /// A node of the cluster.
 #[derive(Clone, Debug)]
@@ -380,11 +378,6 @@ impl World {
             .find(|(conn, _, _)| *conn == submitted.conn)
             .map(|(_, at, _)| *at);
         let text = submitted.text();
-        let only = text
-            .split("WHERE keyspace_name='")
-            .nth(1)
-            .and_then(|rest| rest.split('\'').next());
-        let inside = |keyspace: &str| only.is_none_or(|only| only == keyspace);
         if let Some(name) = text.strip_prefix("USE ") {
             return set_keyspace(name.trim_matches('"'));
         }
@@ -412,6 +405,15 @@ impl World {
                 .clone()
                 .unwrap_or_else(|| nodes_frame("peer", &others));
         }
+        self.schema_reply(text)
+    }
+
+    fn schema_reply(&self, text: &str) -> ResponseFrame {
+        let only = text
+            .split("WHERE keyspace_name='")
+            .nth(1)
+            .and_then(|rest| rest.split('\'').next());
+        let inside = |keyspace: &str| only.is_none_or(|only| only == keyspace);
         if text.contains("system_schema.keyspaces") {
             let rows = self.keyspaces.iter().filter(|(name, _)| inside(name));
             let rows = rows
