@@ -6,14 +6,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::error::Error;
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
+use messina_benches::{Peer, cpu_nanos};
 use messina_tokio::{PreparedStatement, Session};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,51 +160,6 @@ async fn selects(
         }
     }
     Ok(())
-}
-
-/// The peer's process, ended with this value.
-struct Peer {
-    child: Child,
-    address: String,
-}
-
-impl Peer {
-    fn start() -> Result<Self, Box<dyn Error>> {
-        let program = std::env::current_exe()?.with_file_name("free_peer");
-        let mut child = Command::new(program).stdout(Stdio::piped()).spawn()?;
-        let output = child.stdout.take().ok_or("the peer has no output")?;
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let address = line
-            .trim()
-            .strip_prefix("listening ")
-            .ok_or("the peer does not listen")?
-            .to_owned();
-        Ok(Self { child, address })
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Nothing to do about a peer that is gone already.
-        let _gone = self.child.kill();
-        let _status = self.child.wait();
-    }
-}
-
-/// The CPU time of all threads of this process; zero where the system does not tell.
-fn cpu_nanos() -> u64 {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return 0;
-    };
-    let of_thread = |path: std::path::PathBuf| {
-        let text = fs::read_to_string(path.join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    tasks
-        .flatten()
-        .filter_map(|task| of_thread(task.path()))
-        .sum()
 }
 
 struct Counting;
