@@ -94,7 +94,7 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     /// Says whether requests may go to a host, so that it needs a connection.
-    fn wants(&self, host: HostIdx) -> bool {
+    pub(super) fn wants(&self, host: HostIdx) -> bool {
         let Some(member) = self.members.get(host) else {
             return false;
         };

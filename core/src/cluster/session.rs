@@ -94,7 +94,8 @@ impl<H: Clone> ControlPlane<H> {
         self.round = Round::default();
         let mut hosts: Vec<(bool, bool, HostIdx)> = Vec::new();
         for (idx, member) in self.members.current() {
-            if member.host.allowed {
+            // A host that must not get requests gets no control connection either, unless it is a contact point.
+            if self.wants(idx) {
                 hosts.push((member.host.state != HostState::Up, !member.host.local, idx));
             }
         }

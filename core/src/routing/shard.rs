@@ -102,4 +102,21 @@ mod tests {
     fn a_source_port_leads_to_its_remainder() {
         assert_eq!(sharder(7, 12).shard_of_source_port(49_156), Shard(2));
     }
+
+    #[test]
+    fn nodes_with_different_shard_counts_have_a_token_on_different_shards() {
+        let token = Token(6_148_914_691_236_517_206);
+        assert_eq!(sharder(4, 12).shard_of(token), Shard(1));
+        assert_eq!(sharder(7, 12).shard_of(token), Shard(2));
+    }
+
+    #[test]
+    fn stream_ids_whole_and_short_have_a_shard() {
+        let cdc = |key: &[u8]| Partitioner::Cdc.token(key).expect("cdc is known");
+        let id = [
+            0xc8, 0xa5, 0xf1, 0xe2, 0xd3, 0xb4, 0xa6, 0x97, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(sharder(8, 12).shard_of(cdc(&id)), Shard(2));
+        assert_eq!(sharder(8, 12).shard_of(cdc(&[1, 2, 3, 4])), Shard(0));
+    }
 }

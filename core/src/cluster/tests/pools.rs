@@ -13,7 +13,7 @@ use crate::notify::ClusterEvent;
 use crate::policy::host_filter::HostFilter;
 use crate::policy::reconnect::ReconnectPolicy;
 use crate::routing::{Host, HostState};
-use crate::wire::{Request, ServerError, ServerErrorDetail, ServerEvent};
+use crate::wire::{Request, ServerError, ServerErrorDetail, ServerEvent, TopologyChange};
 
 fn dials(world: &World, last: u8) -> usize {
     world
@@ -75,7 +75,7 @@ fn attempts_grow_apart_up_to_the_cap() {
     }
     let gaps: Vec<u128> = at
         .windows(2)
-        .map(|pair| (pair[1] - pair[0]).as_millis())
+        .map(|pair| (pair[1].saturating_sub(pair[0])).as_millis())
         .collect();
     assert!((1_000..=1_150).contains(&gaps[0]), "{gaps:?}");
     assert!((1_700..=2_300).contains(&gaps[1]), "{gaps:?}");
@@ -303,6 +303,36 @@ fn a_filtered_host_is_a_member_without_a_connection_until_its_facts_change() {
             .pool(world.host(1))
             .is_some_and(|pool| pool.is_empty())
     );
+    world.forget();
+    world.nodes[0].rack = "b";
+    world.plane.refresh(world.now);
+    world.run();
+    assert_eq!(
+        world.dialled,
+        [(Role::Data, address(1))],
+        "it is allowed again"
+    );
+}
+
+#[test]
+fn another_datacenter_gets_no_connection_of_any_kind() {
+    let mut world = World::new(2, config(&["192.0.2.1"]));
+    world.nodes[1].datacenter = "dc2";
+    world.run();
+    world.event(ServerEvent::Status {
+        up: true,
+        address: address(2),
+    });
+    world.event(ServerEvent::Topology {
+        change: TopologyChange::NewNode,
+        address: address(2),
+    });
+    world.nodes[0].alive = false;
+    for (conn, _, _) in world.open.clone() {
+        world.lose(conn);
+    }
+    world.pass(Duration::from_secs(60));
+    assert!(world.dialled.iter().all(|(_, at)| *at == address(1)));
 }
 
 #[test]
@@ -349,4 +379,38 @@ fn a_constant_delay_is_kept() {
         world.tick(next);
         world.run();
     }
+}
+
+#[test]
+fn after_a_success_that_lasted_the_delays_start_anew() {
+    let mut world = World::started(2);
+    down(&mut world, 2);
+    world.pass(Duration::from_secs(300));
+    world.nodes[1].alive = true;
+    world.pass(Duration::from_secs(120));
+    let conn = world.data(address(2)).expect("a connection");
+    world.nodes[1].alive = false;
+    world.lose(conn);
+    world.run();
+    let next = world.plane.poll_timeout().expect("another attempt");
+    let delay = next - world.now;
+    assert!((1_000..=1_150).contains(&delay.as_millis()), "{delay:?}");
+}
+
+#[test]
+fn an_attempt_for_a_node_that_left_is_closed_and_nothing_else_happens() {
+    let mut world = World::started(2);
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    let attempt = world.connects.pop_front().expect("an attempt");
+    let pending = attempt.conn;
+    world.nodes[1].member = false;
+    world.plane.refresh(world.now);
+    world.run();
+    assert_eq!(world.disconnected, [(pending, CloseReason::HostRemoved)]);
+    let published = world.published;
+    world.accept(attempt);
+    assert!(world.submits.is_empty());
+    assert_eq!(world.published, published);
 }

@@ -136,6 +136,7 @@ impl World {
     }
 
     pub(super) fn seeded(nodes: u8, config: SessionConfig, seed: u64) -> Self {
+        #[expect(clippy::disallowed_methods)]
         let now = Instant::now();
         let mut world = Self {
             plane: ControlPlane::new(now, Arc::new(config), Seed::from_u64(seed)),

@@ -297,3 +297,18 @@ fn the_same_seed_gives_the_same_plan() {
         );
     }
 }
+
+#[test]
+fn without_a_preferred_datacenter_all_replicas_are_equal() {
+    let mut routing = routing(network(2, 2));
+    let anywhere = |host| Host {
+        local: true,
+        ..host
+    };
+    routing.hosts = routing.hosts.iter().cloned().map(anywhere).collect();
+    assert_groups(
+        &DefaultLoadBalancing::default(),
+        &routing,
+        &[&[A, D, F, G], &[B, C, E]],
+    );
+}
