@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::conn::output::ConnectionOutput;
 use crate::conn::phase::{Say, Step};
+use crate::conn::streams::Answered;
 use crate::conn::{Connection, EVENT_STREAM, HANDSHAKE_STREAM, KEEPALIVE_STREAM, Phase};
 use crate::error::connect::{ConnectCause, ConnectionError};
 use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
@@ -19,7 +20,13 @@ impl Connection {
         if let Phase::Handshake(_) = self.phase {
             self.check_first_byte()?;
         }
-        while let Some(bytes) = self.recv.header() {
+        loop {
+            if !matches!(self.phase, Phase::Handshake(_)) {
+                self.read_results();
+            }
+            let Some(bytes) = self.recv.header() else {
+                break;
+            };
             let header = match self.check_header(RawHeader::parse(bytes)) {
                 Ok(header) => header,
                 Err(Refused::Protocol(error)) => return Err(error),
@@ -40,6 +47,47 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes the frames that need no second look: whole results of requests that wait for them.
+    ///
+    /// This is the path of nearly all answers. Whatever is different in any way stays where it is, for all the checks
+    /// that follow.
+    #[inline]
+    fn read_results(&mut self) {
+        let version = self.plan.version.byte();
+        let max = self.body_max;
+        while let Some(bytes) = self.recv.header()
+            && let raw = RawHeader::parse(bytes)
+            && (raw.version, raw.opcode) == (version, Opcode::Result.byte())
+            && raw.direction == Direction::Response
+            && !raw.flags.contains(Flags::COMPRESSION)
+            && let Ok(length) = u32::try_from(raw.length)
+            && length <= max
+            && self.streams.awaits_result(raw.stream)
+            && let Some(body) = self.recv.take_body(length)
+        {
+            let RawHeader {
+                direction,
+                version,
+                flags,
+                stream,
+                ..
+            } = raw;
+            let opcode = Opcode::Result;
+            let header = FrameHeader {
+                direction,
+                version,
+                flags,
+                stream,
+                opcode,
+                length,
+            };
+            let Some(Answered::Request(answered)) = self.streams.free_stream(stream) else {
+                return;
+            };
+            self.put_answer(answered, ResponseFrame { header, body });
+        }
+    }
+
     /// Refuses a peer that speaks another protocol before nine bytes of it arrived: it may never send as many.
     fn check_first_byte(&self) -> Result<(), ProtocolError> {
         match self.recv.first_byte() {
@@ -57,7 +105,7 @@ impl Connection {
             return Err(self.refuse_version(raw));
         }
         let header = FrameHeader::try_from(raw)?;
-        let max = self.plan.session.limits.frame_bytes_max;
+        let max = self.body_max;
         let kind = if header.direction != Direction::Response {
             ProtocolErrorKind::WrongDirection
         } else if max < header.length {

@@ -57,6 +57,8 @@ pub struct Connection {
     due_at: Option<Instant>,
     phase: Phase,
     features: ProtocolFeatures,
+    /// Bounds the body of a frame.
+    body_max: u32,
     info: Option<ConnectionInfo>,
     recv: RecvBuffer,
     send: SendBuffer,
@@ -102,6 +104,7 @@ impl Connection {
             now,
             due_at: Some(now),
             features: *handshake.features(),
+            body_max: limits.frame_bytes_max,
             phase: Phase::Handshake(Box::new(handshake)),
             info: None,
             recv: RecvBuffer::new(),
@@ -331,7 +334,7 @@ impl Connection {
     }
 
     /// Acts on every deadline that is due.
-    #[inline]
+    #[inline(always)] // One comparison on the path of every request.
     fn fire(&mut self, now: Instant) {
         if self.due_at.is_some_and(|at| at <= now) {
             self.fire_due(now);
@@ -345,6 +348,7 @@ impl Connection {
         self.due_at = Some(self.now);
     }
 
+    #[cold]
     fn fire_due(&mut self, now: Instant) {
         match &self.phase {
             Phase::Open => self.fire_open(now),

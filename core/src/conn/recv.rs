@@ -106,7 +106,7 @@ impl RecvBuffer {
     }
 
     /// Cuts off the next frame and returns its body, once all of it is there; else makes room for it.
-    #[inline]
+    #[inline(always)] // Its two callers differ in what they know of the length.
     pub(crate) fn take_body(&mut self, body_len: u32) -> Option<Bytes> {
         let body_len = usize::try_from(body_len).ok()?;
         let len = FrameHeader::LEN.checked_add(body_len)?;
@@ -150,6 +150,7 @@ impl RecvBuffer {
         }
     }
 
+    #[cold]
     fn take_unfinished(&mut self, len: usize) -> Option<Bytes> {
         match &mut self.large {
             Some(large) => {

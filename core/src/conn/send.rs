@@ -139,6 +139,20 @@ impl SendBuffer {
 
     /// Fills in what to write next.
     pub(crate) fn gather<'a>(&'a mut self, out: &mut [IoSlice<'a>]) -> usize {
+        if self.splices.is_empty() {
+            let rest = self.bytes.get(self.head..).unwrap_or_default();
+            return match out.first_mut() {
+                Some(place) if !rest.is_empty() => {
+                    *place = IoSlice::new(rest);
+                    1
+                }
+                _ => 0,
+            };
+        }
+        self.gather_spliced(out)
+    }
+
+    fn gather_spliced<'a>(&'a mut self, out: &mut [IoSlice<'a>]) -> usize {
         self.skip_holes();
         let mut count = 0;
         let mut cursor = self.head;

@@ -54,12 +54,18 @@ pub(crate) struct InFlight {
 
 /// Says what an answer on a stream belongs to.
 pub(crate) enum Answered {
-    Request(StreamKey, InFlight),
+    /// Is a request that waits.
+    Request(Freed),
     /// Is a request that was given up: its id is free again.
-    Orphan(InFlight),
-    /// Is a request that cannot be answered like this; nothing was changed.
-    Misfit,
-    Nothing,
+    Orphan(Freed),
+}
+
+/// Describes a request whose stream id is free again.
+pub(crate) struct Freed {
+    pub(crate) ticket: Ticket,
+    pub(crate) key: StreamKey,
+    /// Is the key it got when it stood in line, if it did.
+    pub(crate) line: Option<StreamKey>,
 }
 
 /// One second: a server that is merely slow has answered by then, so younger orphans say nothing about it.
@@ -141,36 +147,48 @@ impl Streams {
         })
     }
 
-    /// Takes note that an answer arrived and, if it is of the right kind, frees the id.
+    /// Tells whether a request waits on a stream that a RESULT can answer.
     #[inline]
-    pub(crate) fn answer(&mut self, stream: i16, fits: impl FnOnce(Opcode) -> bool) -> Answered {
-        let Some(index) = index_of(stream) else {
-            return Answered::Nothing;
-        };
-        let Some(slot) = self.slots.get_mut(usize::from(index)) else {
-            return Answered::Nothing;
-        };
-        let state = slot.state;
+    pub(crate) fn awaits_result(&self, stream: i16) -> bool {
+        let slot = index_of(stream).and_then(|index| self.slots.get(usize::from(index)));
+        slot.is_some_and(|slot| {
+            slot.state == SlotState::Waiting && is_answered_by_result(slot.sent.opcode)
+        })
+    }
+
+    /// Returns the request that a stream is in use for, given up or not.
+    pub(crate) fn request_on(&self, stream: i16) -> Option<Opcode> {
+        let slot = self.slots.get(usize::from(index_of(stream)?))?;
+        (slot.state != SlotState::Free).then_some(slot.sent.opcode)
+    }
+
+    /// Frees a stream id whose answer arrived; none if it is not in use.
+    #[inline]
+    pub(crate) fn free_stream(&mut self, stream: i16) -> Option<Answered> {
+        let index = index_of(stream)?;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        let state = std::mem::replace(&mut slot.state, SlotState::Free);
         if state == SlotState::Free {
-            return Answered::Nothing;
-        }
-        if !fits(slot.sent.opcode) {
-            return Answered::Misfit;
+            return None;
         }
         let key = StreamKey {
             index: u32::from(index),
             generation: slot.generation,
         };
-        slot.state = SlotState::Free;
+        let freed = Freed {
+            ticket: slot.sent.ticket,
+            key,
+            line: slot.sent.line,
+        };
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         if state == SlotState::Waiting {
             self.waiting -= 1;
-            return Answered::Request(key, slot.sent);
+            return Some(Answered::Request(freed));
         }
         self.orphans -= 1;
         self.old -= u32::from(state == SlotState::Old);
-        Answered::Orphan(slot.sent)
+        Some(Answered::Orphan(freed))
     }
 
     /// Frees the id of a request that was never sent.
@@ -274,4 +292,13 @@ fn stream_of(index: u16) -> Option<i16> {
 #[inline]
 fn index_of(stream: i16) -> Option<u16> {
     u16::try_from(stream).ok()?.checked_sub(1)
+}
+
+/// Tells whether RESULT is what answers a request.
+#[inline]
+pub(crate) fn is_answered_by_result(asked: Opcode) -> bool {
+    matches!(
+        asked,
+        Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch
+    )
 }
