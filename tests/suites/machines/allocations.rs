@@ -175,6 +175,6 @@ fn a_warm_connection_reads_large_answers_into_the_same_memory() {
 
 #[test]
 fn an_idle_connection_holds_little_memory() {
-    let size = std::mem::size_of::<messina_core::conn::Connection>();
+    let size = size_of::<messina_core::conn::Connection>();
     assert!(size <= 1_024, "{size} bytes in place");
 }
