@@ -1,8 +1,8 @@
 //! Owns one connection: framing, handshake, stream ids, deadlines, keepalive.
 //! Leaves out sockets, and every decision about which connections there are.
 //!
-//! Layers, bottom up: bytes ([`recv`], [`send`]), frames (here), the handshake ([`phase`]), requests
-//! ([`requests`], [`streams`], [`line`]). Encryption will sit below the bytes, segments of protocol v5 between bytes
+//! Layers, bottom up: bytes (`recv`, `send`), frames (here), the handshake (`phase`), requests
+//! (`requests`, `streams`, `line`). Encryption will sit below the bytes, segments of protocol v5 between bytes
 //! and frames, compression between frames and requests: each has one place where its layer hands over.
 
 use std::collections::VecDeque;
