@@ -256,46 +256,52 @@ fn select_row() -> Vec<u8> {
     out
 }
 
-/// Answers a read of a system table: one row for `system.local`, none for all others.
+/// Answers a read of a system table: one row for the local node, the keyspace and the table, none for all others.
 fn system_rows(text: &str, port: u16) -> Vec<u8> {
     let lower = text.to_lowercase();
-    if !lower.starts_with("select") {
-        return int(1);
-    }
-    let local = lower.contains("system.local");
-    let list = lower
+    let Some((list, rest)) = lower
         .strip_prefix("select")
-        .and_then(|rest| rest.split(" from ").next())
-        .unwrap_or("");
-    let names: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
-    let cells: Vec<(String, Vec<u8>, Vec<u8>)> = if list.trim() == "*" {
-        KNOWN.iter().map(|name| local_cell(name, port)).collect()
-    } else {
-        names.iter().map(|name| local_cell(name, port)).collect()
+        .and_then(|list| list.split_once(" from "))
+    else {
+        return int(1);
     };
+    let table = rest.split_whitespace().next().unwrap_or_default();
+    let filled = [
+        "system.local",
+        "system_schema.keyspaces",
+        "system_schema.tables",
+    ]
+    .contains(&table);
+    let names: Vec<&str> = match list.trim() {
+        "*" => KNOWN.to_vec(),
+        list => list.split(',').map(str::trim).collect(),
+    };
+    let cells: Vec<(&str, Vec<u8>, Vec<u8>)> = names
+        .into_iter()
+        .map(|name| local_cell(name, port))
+        .collect();
     let mut out = int(2);
     out.extend(int(1));
     out.extend(int(cells.len() as i32));
     string(&mut out, "system");
-    string(&mut out, if local { "local" } else { "other" });
+    string(&mut out, "any");
     for (name, kind, _) in &cells {
         string(&mut out, name);
         out.extend(kind);
     }
-    out.extend(int(i32::from(local)));
-    if local {
-        for (_, _, value) in &cells {
-            if value.is_empty() {
-                out.extend(int(-1));
-            } else {
-                cell(&mut out, value);
-            }
+    out.extend(int(i32::from(filled)));
+    for (_, _, value) in cells.iter().filter(|_| filled) {
+        if value.is_empty() {
+            out.extend(int(-1));
+        } else {
+            cell(&mut out, value);
         }
     }
     out
 }
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
+    "peer",
     "key",
     "bootstrapped",
     "broadcast_address",
@@ -312,10 +318,12 @@ const KNOWN: [&str; 14] = [
     "tokens",
 ];
 
-fn local_cell(name: &str, port: u16) -> (String, Vec<u8>, Vec<u8>) {
+fn local_cell(name: &str, port: u16) -> (&str, Vec<u8>, Vec<u8>) {
     let (kind, value) = match name {
         "host_id" | "schema_version" => (short(12), vec![0x41; 16]),
-        "rpc_address" | "broadcast_address" | "listen_address" => (short(16), vec![127, 0, 0, 1]),
+        "peer" | "rpc_address" | "broadcast_address" | "listen_address" => {
+            (short(16), vec![127, 0, 0, 1])
+        }
         "native_port" | "rpc_port" => (short(9), int(i32::from(port))),
         "data_center" => (short(13), b"dc1".to_vec()),
         "rack" => (short(13), b"r1".to_vec()),
@@ -326,6 +334,23 @@ fn local_cell(name: &str, port: u16) -> (String, Vec<u8>, Vec<u8>) {
         "release_version" => (short(13), b"3.0.8".to_vec()),
         "cluster_name" => (short(13), b"free".to_vec()),
         "key" => (short(13), b"local".to_vec()),
+        "keyspace_name" => (short(13), b"bench".to_vec()),
+        "table_name" => (short(13), b"kv".to_vec()),
+        "replication" => {
+            let mut map = int(2);
+            for text in [
+                "class",
+                "org.apache.cassandra.locator.NetworkTopologyStrategy",
+                "dc1",
+                "1",
+            ] {
+                cell(&mut map, text.as_bytes());
+            }
+            let mut kind = short(0x21);
+            kind.extend(short(13));
+            kind.extend(short(13));
+            (kind, map)
+        }
         "tokens" => {
             let mut set = int(1);
             cell(&mut set, b"0");
@@ -335,5 +360,5 @@ fn local_cell(name: &str, port: u16) -> (String, Vec<u8>, Vec<u8>) {
         }
         _ => (short(13), Vec::new()),
     };
-    (name.to_owned(), kind, value)
+    (name, kind, value)
 }
