@@ -17,6 +17,7 @@ use crate::notes::Notes;
 use crate::published::Published;
 use crate::runtime::Runtime;
 use crate::session::{Session, Shared};
+use crate::wall_clock::WallClock;
 
 /// How long a statement that changes the schema waits for the cluster: long enough for a large one that is busy.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -185,6 +186,7 @@ impl<R: Runtime> SessionBuilder<R> {
         let keyspace = Mutex::new(config.keyspace.clone());
         runtime.spawn(task);
         let session = Session::of(Shared {
+            clock: WallClock::new(&runtime),
             runtime,
             config,
             profile: self.profile,

@@ -13,8 +13,7 @@ use std::time::Instant;
 use messina_core::config::profile::ExecutionProfile;
 use messina_core::conn::Ticket;
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
-use messina_core::error::request::{RequestError, RequestErrorKind};
-use messina_core::exec::result::QueryResult;
+use messina_core::error::request::{Attempt, RequestError, RequestErrorKind};
 use messina_core::exec::statement::{RequestSettings, StatementOptions};
 use messina_core::exec::straight::{STRAIGHT, first_target, goes_straight};
 use messina_core::exec::targets::{Planned, Target};
@@ -37,7 +36,6 @@ pub(crate) enum Call<R: Runtime> {
     New(Aim),
     Straight(Straight),
     Winding(Box<Winding<R>>),
-    Over,
 }
 
 /// Where a request is to go, beside the policy's choice.
@@ -50,28 +48,19 @@ pub(crate) struct Aim {
 }
 
 /// The answer to a request, still unread.
-pub(crate) struct Answer {
-    pub(crate) frame: ResponseFrame,
-    pub(crate) features: ProtocolFeatures,
+pub(crate) struct Answer<'a> {
+    pub(crate) frame: &'a ResponseFrame,
+    pub(crate) features: &'a ProtocolFeatures,
     pub(crate) coordinator: Option<Coordinator>,
-    /// The execution, when there was something to tell of it.
-    trouble: Option<Box<Execution<Arc<Lane>>>>,
-}
-
-impl Answer {
-    /// Adds what failed before the answer came.
-    pub(crate) fn finish(&self, result: QueryResult) -> QueryResult {
-        match &self.trouble {
-            None => result,
-            Some(execution) => result.with_attempts(execution.attempts()),
-        }
-    }
+    /// What failed before the answer came.
+    pub(crate) attempts: &'a [Attempt],
 }
 
 /// A request that waits for the answer of the first node asked.
 pub(crate) struct Straight {
     flight: InFlight,
     place: Planned,
+    coordinator: Option<Coordinator>,
     since: Instant,
     settings: RequestSettings,
     table: Option<TableIdx>,
@@ -85,48 +74,41 @@ impl<R: Runtime> Call<R> {
         Self::New(aim)
     }
 
-    /// Drives the request.
+    /// Drives the request; `read` makes something of its answer.
     #[inline]
-    pub(crate) fn poll(
+    pub(crate) fn poll<S: Source, T>(
         &mut self,
         shared: &Shared<R>,
-        source: &mut impl Source,
+        source: &mut S,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Answer, RequestError>> {
-        match self {
-            Self::Straight(straight) => {
-                let Delivery { at, reply } = ready!(straight.flight.poll(cx));
-                match reply {
-                    Ok(frame) if frame.header.opcode == Opcode::Result => {
-                        let features = straight.flight.lane.info().features;
-                        let coordinator =
-                            Coordinator::of(straight.place, &shared.published.routing());
-                        *self = Self::Over;
-                        Poll::Ready(Ok(Answer {
-                            frame,
-                            features,
-                            coordinator,
-                            trouble: None,
-                        }))
-                    }
-                    reply => self.leave_straight(shared, source, at, reply, cx),
-                }
+        read: impl FnOnce(&S, Answer<'_>) -> Result<T, RequestError>,
+    ) -> Poll<Result<T, RequestError>> {
+        let Self::Straight(straight) = self else {
+            let waits = matches!(self, Self::New(_)) && self.start(shared, source, cx)?;
+            return if waits {
+                Poll::Pending
+            } else {
+                self.wind(shared, source, cx, read)
+            };
+        };
+        let Delivery { at, reply } = ready!(straight.flight.poll(cx));
+        match &reply {
+            Ok(frame) if frame.header.opcode == Opcode::Result => {
+                let features = &straight.flight.lane.info().features;
+                let coordinator = straight.coordinator;
+                Poll::Ready(read(
+                    source,
+                    Answer {
+                        frame,
+                        features,
+                        coordinator,
+                        attempts: &[],
+                    },
+                ))
             }
-            Self::New(aim) => {
-                let aim = *aim;
-                match self.start(shared, source, aim, cx) {
-                    Ok(true) => Poll::Pending,
-                    Ok(false) => self.wind(shared, source, cx),
-                    Err(error) => {
-                        *self = Self::Over;
-                        Poll::Ready(Err(error))
-                    }
-                }
-            }
-            Self::Winding(_) => self.wind(shared, source, cx),
-            Self::Over => {
-                let kind = RequestErrorKind::Internal("a request is polled after its end");
-                Poll::Ready(Err(RequestError::new(kind)))
+            _ => {
+                self.leave_straight(shared, source, at, reply);
+                self.wind(shared, source, cx, read)
             }
         }
     }
@@ -137,9 +119,11 @@ impl<R: Runtime> Call<R> {
         &mut self,
         shared: &Shared<R>,
         source: &impl Source,
-        aim: Aim,
         cx: &Context<'_>,
     ) -> Result<bool, RequestError> {
+        let Self::New(aim) = *self else {
+            return Ok(false);
+        };
         if shared.published.is_closing() {
             return Err(RequestError::new(RequestErrorKind::Closed));
         }
@@ -177,9 +161,11 @@ impl<R: Runtime> Call<R> {
                         host: target.host,
                         shard: target.shard,
                     };
+                    let coordinator = Coordinator::of(place, &routing);
                     *self = Self::Straight(Straight {
                         flight: InFlight::new(lane, ticket),
                         place,
+                        coordinator,
                         since: now,
                         settings,
                         table: encoded.table,
@@ -205,13 +191,12 @@ impl<R: Runtime> Call<R> {
     fn leave_straight(
         &mut self,
         shared: &Shared<R>,
-        source: &mut impl Source,
+        source: &impl Source,
         at: Instant,
         reply: Result<ResponseFrame, AttemptError>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Answer, RequestError>> {
-        let Self::Straight(straight) = std::mem::replace(self, Self::Over) else {
-            return Poll::Pending;
+    ) {
+        let Self::Straight(straight) = self else {
+            return;
         };
         let options = source.options();
         let profile = options
@@ -226,34 +211,51 @@ impl<R: Runtime> Call<R> {
         (plan.table, plan.token) = (straight.table, straight.token);
         plan.conditional = source.is_conditional();
         let Planned { host, shard } = straight.place;
+        let lane = Arc::clone(&straight.flight.lane);
         let target = Target {
             host,
             shard,
-            handle: Arc::clone(&straight.flight.lane),
+            handle: Arc::clone(&lane),
         };
         let mut execution = Execution::sent_straight(plan, straight.since, target);
         let routing = shared.published.routing();
         execution.handle_reply(at, STRAIGHT, reply, &routing, &LaneConnections);
         let mut winding = Winding::new(execution);
-        winding.answered = Some(Arc::clone(&straight.flight.lane));
+        winding.answered = Some(lane);
         *self = Self::Winding(Box::new(winding));
-        self.wind(shared, source, cx)
     }
 
-    fn wind(
+    #[cold]
+    fn wind<S: Source, T>(
         &mut self,
         shared: &Shared<R>,
-        source: &mut impl Source,
+        source: &mut S,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Answer, RequestError>> {
+        read: impl FnOnce(&S, Answer<'_>) -> Result<T, RequestError>,
+    ) -> Poll<Result<T, RequestError>> {
         let Self::Winding(winding) = self else {
-            return Poll::Pending;
+            let kind = RequestErrorKind::Internal("a request is polled after its end");
+            return Poll::Ready(Err(RequestError::new(kind)));
         };
-        let result = ready!(winding.poll(shared, source, cx));
-        let Self::Winding(winding) = std::mem::replace(self, Self::Over) else {
-            return Poll::Pending;
-        };
-        Poll::Ready(result.map(|frame| winding.answer(shared, frame)))
+        let frame = ready!(winding.poll(shared, source, cx))?;
+        let features = winding
+            .answered
+            .as_ref()
+            .map(|lane| lane.info().features)
+            .unwrap_or_default();
+        let place = winding.execution.coordinator();
+        let coordinator =
+            place.and_then(|place| Coordinator::of(place, &shared.published.routing()));
+        let attempts = winding.execution.attempts();
+        Poll::Ready(read(
+            source,
+            Answer {
+                frame: &frame,
+                features: &features,
+                coordinator,
+                attempts,
+            },
+        ))
     }
 }
 
@@ -300,7 +302,7 @@ fn settle<R: Runtime>(
     now: Instant,
     aim: Aim,
 ) -> RequestSettings {
-    let timestamp = || shared.timestamp();
+    let timestamp = || shared.timestamp(now);
     let mut settings = match source.options() {
         Some(options) => options.settle(now, profile, timestamp),
         None => StatementOptions::default().settle(now, profile, timestamp),
@@ -495,23 +497,6 @@ impl<R: Runtime> Winding<R> {
             }
         }
         Ok(())
-    }
-
-    fn answer(mut self: Box<Self>, shared: &Shared<R>, frame: ResponseFrame) -> Answer {
-        let features = self
-            .answered
-            .take()
-            .map(|lane| lane.info().features)
-            .unwrap_or_default();
-        let place = self.execution.coordinator();
-        let coordinator =
-            place.and_then(|place| Coordinator::of(place, &shared.published.routing()));
-        Answer {
-            frame,
-            features,
-            coordinator,
-            trouble: Some(Box::new(self.execution)),
-        }
     }
 
     /// Waits for the execution's own deadline, if it has one; returns whether that has passed.

@@ -65,8 +65,7 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         let State::Calling(call) = &mut self.state else {
             return self.poll_settling(cx);
         };
-        let answer = ready!(call.poll(self.shared, source, cx));
-        match answer.and_then(|answer| read(source, &answer)) {
+        match ready!(call.poll(self.shared, source, cx, read)) {
             Ok(result) if needs_settling(&result) => {
                 self.settle(result);
                 self.poll_settling(cx)
@@ -120,15 +119,20 @@ fn needs_settling(result: &QueryResult) -> bool {
 
 /// Reads the answer to a statement.
 #[inline]
-pub(crate) fn read(source: &impl Source, answer: &Answer) -> Result<QueryResult, RequestError> {
-    QueryResult::parse(
-        &answer.frame,
-        &answer.features,
-        source.announced(),
-        answer.coordinator,
-    )
-    .map(|result| answer.finish(result))
-    .map_err(RequestError::from)
+pub(crate) fn read<S: Source>(source: &S, answer: Answer<'_>) -> Result<QueryResult, RequestError> {
+    let Answer {
+        frame,
+        features,
+        coordinator,
+        attempts,
+    } = answer;
+    let result = QueryResult::parse(frame, features, source.announced(), coordinator);
+    if attempts.is_empty() {
+        return result.map_err(RequestError::from);
+    }
+    result
+        .map(|result| result.with_attempts(attempts))
+        .map_err(RequestError::from)
 }
 
 /// A request of `execute`; nothing is sent before the first poll, and dropping it gives the request up.

@@ -23,6 +23,7 @@ pub mod runtime;
 mod session;
 mod shape;
 mod source;
+mod wall_clock;
 
 pub use messina_core as core;
 

@@ -202,8 +202,7 @@ fn poll_call<R: Runtime>(
     cx: &mut Context<'_>,
 ) -> Poll<Result<Page, RequestError>> {
     let call = call.get_or_insert_with(|| Call::new(aim));
-    let answer = ready!(call.poll(shared, &mut source, cx));
-    Poll::Ready(answer.and_then(|answer| read(&source, &answer)))
+    call.poll(shared, &mut source, cx, read)
 }
 
 /// A text with values of a type that is forgotten, so that the pages have no type parameter for it.

@@ -74,12 +74,12 @@ async fn round<R: Runtime>(
     poll_fn(|cx| {
         for call in &mut calls {
             let Some(Poll::Ready(answer)) =
-                call.as_mut().map(|call| call.poll(shared, &mut source, cx))
+                call.as_mut().map(|call| call.poll(shared, &mut source, cx, read))
             else {
                 continue;
             };
             *call = None;
-            match (answer.and_then(read), &found) {
+            match (answer, &found) {
                 (Ok(body), None) => found = Some(body),
                 (Ok(body), Some(other)) if body.id != other.id => {
                     return Poll::Ready(Err(disagreement(&other.id, &body.id)));
@@ -117,8 +117,8 @@ async fn round<R: Runtime>(
     .await
 }
 
-fn read(answer: Answer) -> Result<PreparedBody, RequestError> {
-    let envelope = answer.frame.parse(&answer.features);
+fn read(_source: &PrepareSource, answer: Answer<'_>) -> Result<PreparedBody, RequestError> {
+    let envelope = answer.frame.parse(answer.features);
     let envelope =
         envelope.map_err(|error| RequestError::new(RequestErrorKind::Protocol(error)))?;
     match envelope.response {

@@ -36,6 +36,7 @@ use crate::promise::{Outcome, promise};
 use crate::published::{Phase, Published};
 use crate::runtime::Runtime;
 use crate::source::{BatchSource, StatementSource};
+use crate::wall_clock::WallClock;
 
 /// A picture of the cluster at one moment: its members, their connections, where data lies.
 pub type ClusterSnapshot = Arc<Routing<Arc<Lane>>>;
@@ -66,6 +67,7 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) seed: u64,
     pub(crate) requests: AtomicU64,
     pub(crate) last_timestamp: AtomicI64,
+    pub(crate) clock: WallClock,
 }
 
 impl<R: Runtime> Session<R> {
@@ -283,8 +285,8 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Returns the write timestamp of a request: the time, but later than every one before.
-    pub(crate) fn timestamp(&self) -> i64 {
-        let now = self.runtime.unix_micros();
+    pub(crate) fn timestamp(&self, now: Instant) -> i64 {
+        let now = self.clock.unix_micros(now, &self.runtime);
         let mut last = self.last_timestamp.load(Ordering::Relaxed);
         loop {
             let next = MonotonicTimestamps::after(last, now);

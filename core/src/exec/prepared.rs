@@ -266,8 +266,13 @@ impl Preparation {
 
     /// Hashes the partition key where its values lie.
     fn token(&self, values: &EncodedValues) -> Result<Option<Token>, BindError> {
-        if self.pk_indexes.is_empty() {
-            return Ok(None);
+        let first = match *self.pk_indexes {
+            [] => return Ok(None),
+            [only] => Some(only),
+            _ => None,
+        };
+        if let Some(value) = first.and_then(|only| values.value_at(usize::from(only))) {
+            return Ok(self.partitioner.token(value));
         }
         let mut hasher = TokenHasher::new(self.partitioner, self.pk_indexes.len());
         for &index in &self.pk_indexes {

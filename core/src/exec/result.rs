@@ -11,11 +11,12 @@ use crate::error::connect::Fate;
 use crate::error::request::Attempt;
 use crate::error::result::ResultError;
 use crate::exec::paging::PagingState;
-use crate::exec::plan::Coordinator;
+use crate::exec::plan::{Coordinator, VOID};
 use crate::exec::prepared::{Preparation, ResultShape};
 use crate::types::column_type::ColumnType;
 use crate::types::row::{FromRow, Row, Rows};
 use crate::wire::event::SchemaChange;
+use crate::wire::header::{Flags, Opcode};
 use crate::wire::response::{Response, ResponseFrame};
 use crate::wire::result::{ColumnSpec, ResultBody, ResultMetadata, RowsBody};
 use crate::wire::supported::ProtocolFeatures;
@@ -43,7 +44,29 @@ impl QueryResult {
     ///
     /// # Errors
     /// The answer is no result, or breaks the protocol.
+    #[inline]
     pub fn parse(
+        frame: &ResponseFrame,
+        features: &ProtocolFeatures,
+        announced: Option<(&Preparation, &Arc<ResultShape>)>,
+        coordinator: Option<Coordinator>,
+    ) -> Result<Self, ResultError> {
+        // The answer to most writes: nothing around it, nothing in it.
+        if *frame.body == *VOID
+            && frame.header.opcode == Opcode::Result
+            && frame.header.flags == Flags::empty()
+        {
+            return Ok(Self {
+                body: Answer::Void,
+                extras: None,
+                tracing_id: None,
+                coordinator,
+            });
+        }
+        Self::parse_whole(frame, features, announced, coordinator)
+    }
+
+    fn parse_whole(
         frame: &ResponseFrame,
         features: &ProtocolFeatures,
         announced: Option<(&Preparation, &Arc<ResultShape>)>,

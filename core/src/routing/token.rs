@@ -46,8 +46,12 @@ impl Partitioner {
     }
 
     /// Computes the token of a serialised partition key; `None` where the partitioner is not known.
+    #[inline]
     #[must_use]
     pub fn token(self, key: &[u8]) -> Option<Token> {
+        if self == Self::Murmur3 {
+            return Some(Token::from_hash(Murmur3::whole(key)));
+        }
         let mut hasher = TokenHasher::new(self, 1);
         hasher.part(key).ok()?;
         hasher.finish()
@@ -198,21 +202,40 @@ impl Murmur3 {
             .wrapping_add(0x3849_5ab5);
     }
 
-    fn finish(mut self) -> i64 {
-        let (mut k1, mut k2) = (0_u64, 0_u64);
-        for (at, byte) in self.tail[..self.fill].iter().enumerate() {
-            // The servers shift a signed byte, so a high bit spreads over all the bits above it.
-            let extended = i64::from(byte.cast_signed()).cast_unsigned();
-            if at < 8 {
-                k1 ^= extended << (8 * at);
-            } else {
-                k2 ^= extended << (8 * (at - 8));
+    /// Hashes a key that lies in one piece.
+    #[inline]
+    fn whole(bytes: &[u8]) -> i64 {
+        let mut murmur = Self {
+            len: bytes.len() as u64,
+            ..Self::default()
+        };
+        let mut blocks = bytes.chunks_exact(BLOCK);
+        for block in &mut blocks {
+            if let Ok(block) = block.try_into() {
+                murmur.block(block);
             }
         }
-        if 8 < self.fill {
+        murmur.end(blocks.remainder())
+    }
+
+    fn finish(self) -> i64 {
+        let (tail, fill) = (self.tail, self.fill);
+        self.end(tail.get(..fill).unwrap_or(&tail))
+    }
+
+    /// Adds the bytes behind the last whole block and mixes everything.
+    #[inline]
+    fn end(mut self, rest: &[u8]) -> i64 {
+        let mut tail = [0; BLOCK];
+        if let Some(place) = tail.get_mut(..rest.len()) {
+            place.copy_from_slice(rest);
+        }
+        let whole = u128::from_le_bytes(tail);
+        let (k1, k2) = (signed_tail(low(whole)), signed_tail(low(whole >> 64)));
+        if 8 < rest.len() {
             self.h2 ^= mix2(k2);
         }
-        if 0 < self.fill {
+        if !rest.is_empty() {
             self.h1 ^= mix1(k1);
         }
         self.h1 ^= self.len;
@@ -223,6 +246,20 @@ impl Murmur3 {
             .wrapping_add(final_mix(self.h2))
             .cast_signed()
     }
+}
+
+/// Up to eight bytes of a tail, as the servers read them: they shift a signed byte, so a high bit spreads over all the
+/// bits above it.
+#[inline]
+fn signed_tail(plain: u64) -> u64 {
+    if plain & 0x8080_8080_8080_8080 == 0 {
+        return plain;
+    }
+    let mut folded = 0;
+    for (at, byte) in plain.to_le_bytes().into_iter().enumerate() {
+        folded ^= i64::from(byte.cast_signed()).cast_unsigned() << (8 * at);
+    }
+    folded
 }
 
 /// The low half of a wide number.
