@@ -48,10 +48,10 @@ fn main() -> io::Result<()> {
                 }
                 continue;
             }
-            if let Some(client) = clients.get_mut(&event.token()) {
-                if client.turn(&mut chunk).is_err() {
-                    clients.remove(&event.token());
-                }
+            if let Some(client) = clients.get_mut(&event.token())
+                && client.turn(&mut chunk).is_err()
+            {
+                clients.remove(&event.token());
             }
         }
     }

@@ -243,10 +243,10 @@ impl<R: Runtime> ConnTask<R> {
         lane.take(&mut self.intake, &mut self.spare);
         for ticket in self.intake.abandoned.drain(..) {
             let stream = slot_of(ticket).and_then(|slot| self.streams.get(slot));
-            if let Some(Some((owner, key))) = stream {
-                if *owner == ticket {
-                    self.conn.abandon(now, *key);
-                }
+            if let Some(Some((owner, key))) = stream
+                && *owner == ticket
+            {
+                self.conn.abandon(now, *key);
             }
         }
         let batch = self.intake.inbox.len();

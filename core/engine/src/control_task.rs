@@ -209,7 +209,7 @@ impl<R: Runtime> ControlTask<R> {
 
     /// Reports the answers of a connection that has ended: its lane has one for every query.
     fn collect_queries(&mut self, now: Instant, conn: ConnId) {
-        let mut idle = Context::from_waker(std::task::Waker::noop());
+        let idle = Context::from_waker(std::task::Waker::noop());
         let (ended, others) = std::mem::take(&mut self.queries)
             .into_iter()
             .partition(|query| query.conn == conn);
@@ -217,7 +217,7 @@ impl<R: Runtime> ControlTask<R> {
         let ended: Vec<PendingQuery> = ended;
         self.queries = others;
         for pending in ended {
-            if let Poll::Ready(delivery) = pending.lane.poll_reply(pending.ticket, &mut idle) {
+            if let Poll::Ready(delivery) = pending.lane.poll_reply(pending.ticket, &idle) {
                 self.plane
                     .handle_reply(now, pending.conn, pending.query, delivery.reply);
             }
@@ -309,7 +309,7 @@ impl<R: Runtime> ControlTask<R> {
         match &entry.lane {
             Some(lane) => lane.close(reason),
             None => {
-                entry.disconnect = Some(reason.clone());
+                entry.disconnect = Some(reason);
                 entry.link.disconnect(reason);
             }
         }

@@ -55,7 +55,7 @@ pub(crate) struct ValuesAt {
     pub(crate) end: usize,
     pub(crate) count: u16,
     /// Values too large to copy, if there are any; boxed, because few requests have one.
-    pub(crate) large: Option<Box<Vec<LargeValue>>>,
+    pub(crate) large: Option<Box<[LargeValue]>>,
 }
 
 /// What the task takes from the lane in one turn; its vectors are swapped, so they are reused.
@@ -394,7 +394,7 @@ impl State {
             start,
             end: self.arena.len(),
             count: values.count,
-            large: (!values.large.is_empty()).then(|| Box::new(values.large.to_vec())),
+            large: (!values.large.is_empty()).then(|| values.large.into()),
         }
     }
 

@@ -73,8 +73,9 @@ async fn round<R: Runtime>(
     let mut stragglers = None;
     poll_fn(|cx| {
         for call in &mut calls {
-            let Some(Poll::Ready(answer)) =
-                call.as_mut().map(|call| call.poll(shared, &mut source, cx, read))
+            let Some(Poll::Ready(answer)) = call
+                .as_mut()
+                .map(|call| call.poll(shared, &mut source, cx, read))
             else {
                 continue;
             };
