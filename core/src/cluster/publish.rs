@@ -75,10 +75,10 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     fn publish(&mut self) {
-        let changed = std::mem::take(&mut self.changed);
-        if changed == Changed::default() || !self.surveyed {
+        if self.changed == Changed::default() || !self.surveyed {
             return;
         }
+        let changed = std::mem::take(&mut self.changed);
         let mut next: Routing<H> = Routing::clone(&self.routing);
         next.generation += 1;
         next.local_datacenter = self.local_datacenter.clone();

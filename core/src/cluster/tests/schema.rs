@@ -114,3 +114,16 @@ fn settings_without_limits_work() {
     world.run();
     assert!(world.control().is_some());
 }
+
+#[test]
+fn a_schema_that_is_answered_before_the_members_is_not_lost() {
+    let mut world = World::new(3, config(&["192.0.2.1"]));
+    let dialled = world.connects.pop_front().expect("an attempt");
+    world.accept(dialled);
+    while let Some(submitted) = world.submits.pop_back() {
+        world.answer(submitted);
+    }
+    world.run();
+    assert!(world.ready.is_some());
+    assert_eq!(world.replicas(150), [2, 3]);
+}
