@@ -15,6 +15,8 @@ pub(crate) mod schema;
 mod shards;
 pub(crate) mod store;
 pub(crate) mod system_tables;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod values;
 
 use std::net::SocketAddr;

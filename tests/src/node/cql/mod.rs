@@ -16,3 +16,6 @@ pub(crate) mod selection;
 pub(crate) mod terms;
 pub(crate) mod types;
 mod write;
+
+#[cfg(test)]
+mod tests;
