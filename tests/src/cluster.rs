@@ -143,7 +143,12 @@ impl Cluster {
         let seed = mix(self.config.seed.wrapping_add(index as u64));
         let wide = (u128::from(seed) << 64) | u128::from(mix(seed));
         let mut tokens: Vec<i64> = (0..self.config.tokens_per_node as u64)
-            .map(|at| mix(seed ^ mix(at)).cast_signed().max(i64::MIN + 1))
+            // Far from the numbers of nodes: else two nodes would share the token of each other's numbers.
+            .map(|at| {
+                mix(seed ^ mix(at | 1 << 32))
+                    .cast_signed()
+                    .max(i64::MIN + 1)
+            })
             .collect();
         tokens.sort_unstable();
         tokens.dedup();
