@@ -144,6 +144,17 @@ impl Row {
         }
     }
 
+    /// Writes a value that was made from the old one, so that it wins over an equally old one.
+    pub(crate) fn rewrite(&mut self, column: &Arc<str>, cell: Cell) {
+        let newer = self
+            .cells
+            .get(column)
+            .is_some_and(|old| cell.life.timestamp < old.life.timestamp);
+        if !newer {
+            self.cells.insert(column.clone(), cell);
+        }
+    }
+
     pub(crate) fn mark(&mut self, life: Life) {
         if self
             .marker

@@ -245,9 +245,13 @@ impl<'a> Write<'a> {
                 Life::forever(self.life.timestamp)
             };
             let cell = Cell { value, life };
-            match row {
-                None => partition.statics.write(&column.name, cell),
-                Some((place, key)) => partition.row(place.clone(), key).write(&column.name, cell),
+            let row = match row {
+                None => &mut partition.statics,
+                Some((place, key)) => partition.row(place.clone(), key),
+            };
+            match write {
+                CellWrite::Put(_) => row.write(&column.name, cell),
+                _ => row.rewrite(&column.name, cell),
             }
         }
         Ok(())
