@@ -1,5 +1,10 @@
 //! Conversations with a cluster at the level of frames.
 
+#![expect(
+    clippy::type_complexity,
+    reason = "rows are tuples of what their columns hold"
+)]
+
 use std::time::Duration;
 
 use messina_core::wire::consistency::Consistency;

@@ -235,10 +235,10 @@ impl Cluster {
             Opcode::Batch => statistics.batches += 1,
             _ => {}
         }
-        if matches!(opcode, Opcode::Query | Opcode::Execute | Opcode::Batch) {
-            if let Some(count) = statistics.by_shard.get_mut(shard) {
-                *count += 1;
-            }
+        if matches!(opcode, Opcode::Query | Opcode::Execute | Opcode::Batch)
+            && let Some(count) = statistics.by_shard.get_mut(shard)
+        {
+            *count += 1;
         }
     }
 
@@ -723,10 +723,8 @@ fn decode(
     features: &ProtocolFeatures,
 ) -> Result<(RequestOptions, Request), messina_core::error::protocol::ProtocolError> {
     use messina_core::error::protocol::{ProtocolError, ProtocolErrorKind};
-    let opcode = Opcode::from_byte(frame.opcode).ok_or(ProtocolError::new(
-        ProtocolErrorKind::UnknownOpcode(frame.opcode),
-        0,
-    ))?;
+    let opcode = Opcode::from_byte(frame.opcode)
+        .ok_or_else(|| ProtocolError::new(ProtocolErrorKind::UnknownOpcode(frame.opcode), 0))?;
     let header = FrameHeader {
         direction: Direction::Request,
         version: features.version.byte(),

@@ -55,10 +55,10 @@ impl Shards {
 
     /// A connection is gone.
     pub(crate) fn release(&mut self, port: PortKind, shard: u16) {
-        if port == PortKind::Normal {
-            if let Some(count) = self.by_normal_port.get_mut(usize::from(shard)) {
-                *count = count.saturating_sub(1);
-            }
+        if port == PortKind::Normal
+            && let Some(count) = self.by_normal_port.get_mut(usize::from(shard))
+        {
+            *count = count.saturating_sub(1);
         }
     }
 }

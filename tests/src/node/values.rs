@@ -162,8 +162,11 @@ fn take_count(rest: &mut &[u8], item_len_min: usize) -> Result<usize, String> {
     Ok(count)
 }
 
+/// Key and value of a map.
+pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// The entries of a map.
-pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<(&[u8], &[u8])>, String> {
+pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, String> {
     if bytes.is_empty() {
         return Ok(Vec::new());
     }

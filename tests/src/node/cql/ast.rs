@@ -57,15 +57,12 @@ pub(crate) struct Selector {
 pub(crate) enum Expression {
     Column(String),
     CountAll,
-    Call {
-        name: String,
-        arguments: Vec<Expression>,
-    },
+    Call { name: String, arguments: Vec<Self> },
     Writetime(String),
     Ttl(String),
-    Field(Box<Expression>, String),
-    Element(Box<Expression>, Box<Term>),
-    Cast(Box<Expression>, RawType),
+    Field(Box<Self>, String),
+    Element(Box<Self>, Box<Term>),
+    Cast(Box<Self>, RawType),
     Term(Term),
 }
 
@@ -122,17 +119,17 @@ pub(crate) enum Term {
     /// A bind variable by its index.
     Marker(usize),
     Literal(Literal),
-    List(Vec<Term>),
+    List(Vec<Self>),
     /// Also the empty map.
-    Set(Vec<Term>),
-    Map(Vec<(Term, Term)>),
-    Fields(Vec<(String, Term)>),
-    Tuple(Vec<Term>),
+    Set(Vec<Self>),
+    Map(Vec<(Self, Self)>),
+    Fields(Vec<(String, Self)>),
+    Tuple(Vec<Self>),
     Call {
         name: String,
-        arguments: Vec<Term>,
+        arguments: Vec<Self>,
     },
-    Cast(RawType, Box<Term>),
+    Cast(RawType, Box<Self>),
 }
 
 /// A constant.
@@ -358,11 +355,11 @@ pub(crate) enum RawType {
         keyspace: Option<String>,
         name: String,
     },
-    List(Box<RawType>),
-    Set(Box<RawType>),
-    Map(Box<RawType>, Box<RawType>),
-    Tuple(Vec<RawType>),
-    Vector(Box<RawType>, u32),
-    Frozen(Box<RawType>),
+    List(Box<Self>),
+    Set(Box<Self>),
+    Map(Box<Self>, Box<Self>),
+    Tuple(Vec<Self>),
+    Vector(Box<Self>, u32),
+    Frozen(Box<Self>),
     Custom(String),
 }

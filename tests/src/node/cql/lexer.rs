@@ -294,7 +294,7 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// Decodes hexadecimal digits; `None` when they are odd in number or no digits.
 pub(crate) fn decode_hex(digits: &str) -> Option<Vec<u8>> {
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits

@@ -124,12 +124,9 @@ impl Lookup {
                 None => self.tokens = nothing,
             },
             Operator::GreaterOrEqual => *low = (*low).max(token),
-            Operator::Less => match token.checked_sub(1) {
-                Some(previous) => *high = (*high).min(previous),
-                // The smallest number stands for the end of the ring, too.
-                None => {}
-            },
-            Operator::LessOrEqual if token == i64::MIN => {}
+            // The smallest number stands for the end of the ring, too.
+            Operator::Less | Operator::LessOrEqual if token == i64::MIN => {}
+            Operator::Less => *high = (*high).min(token.saturating_sub(1)),
             Operator::LessOrEqual => *high = (*high).min(token),
             _ => {
                 return Err(CqlError::invalid(

@@ -26,10 +26,10 @@ pub(crate) enum Item {
     Ttl(usize),
     Token,
     Term(Term, ColumnType),
-    Call(Function, Vec<(Item, ColumnType)>),
-    Field(Box<Item>, usize, usize),
-    Element(Box<Item>, Box<Term>, ColumnType, ColumnType),
-    Aggregate(Aggregate, Box<Option<Item>>, ColumnType),
+    Call(Function, Vec<(Self, ColumnType)>),
+    Field(Box<Self>, usize, usize),
+    Element(Box<Self>, Box<Term>, ColumnType, ColumnType),
+    Aggregate(Aggregate, Box<Option<Self>>, ColumnType),
 }
 
 /// A function of all rows.

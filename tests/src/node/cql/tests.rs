@@ -1,5 +1,10 @@
 //! Statements and their results, seen from a client.
 
+#![expect(
+    clippy::type_complexity,
+    reason = "rows are tuples of what their columns hold"
+)]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

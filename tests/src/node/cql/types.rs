@@ -15,25 +15,25 @@ use super::parser::is_reserved;
 pub(crate) enum CqlType {
     Native(ColumnType),
     List {
-        element: Box<CqlType>,
+        element: Box<Self>,
         frozen: bool,
     },
     Set {
-        element: Box<CqlType>,
+        element: Box<Self>,
         frozen: bool,
     },
     Map {
-        key: Box<CqlType>,
-        value: Box<CqlType>,
+        key: Box<Self>,
+        value: Box<Self>,
         frozen: bool,
     },
-    Tuple(Vec<CqlType>),
+    Tuple(Vec<Self>),
     Udt {
         name: String,
         frozen: bool,
     },
     Vector {
-        element: Box<CqlType>,
+        element: Box<Self>,
         dimension: u32,
     },
 }

@@ -535,21 +535,21 @@ fn compare_column(
         }
     };
     let restriction = &comparison.restriction;
-    if let super::ast::RelationValue::One(term) = &restriction.value {
-        if restriction.operator != Operator::In {
-            // Only conditions may compare with null.
-            if optional(term, &column.name, &comparison.ty, env)?.is_none() {
-                return Ok(match restriction.operator {
-                    Operator::Equal => value.is_none(),
-                    Operator::NotEqual | Operator::IsNotNull => value.is_some(),
-                    _ => {
-                        return Err(CqlError::invalid(format!(
-                            "Invalid comparison with null for operator on {}",
-                            column.name
-                        )));
-                    }
-                });
-            }
+    if let super::ast::RelationValue::One(term) = &restriction.value
+        && restriction.operator != Operator::In
+    {
+        // Only conditions may compare with null.
+        if optional(term, &column.name, &comparison.ty, env)?.is_none() {
+            return Ok(match restriction.operator {
+                Operator::Equal => value.is_none(),
+                Operator::NotEqual | Operator::IsNotNull => value.is_some(),
+                _ => {
+                    return Err(CqlError::invalid(format!(
+                        "Invalid comparison with null for operator on {}",
+                        column.name
+                    )));
+                }
+            });
         }
     }
     let right = right_values(restriction, &column.name, &comparison.ty, env)?;

@@ -272,10 +272,10 @@ impl Parser<'_> {
 
     /// The index of a bind variable; equal names share one.
     fn marker(&mut self, name: Option<String>) -> usize {
-        if name.is_some() {
-            if let Some(known) = self.markers.iter().position(|known| *known == name) {
-                return known;
-            }
+        if name.is_some()
+            && let Some(known) = self.markers.iter().position(|known| *known == name)
+        {
+            return known;
         }
         self.markers.push(name);
         self.markers.len() - 1
