@@ -126,16 +126,24 @@ on_each_runtime! {
 #[test]
 fn a_runtime_that_stops_under_a_session_causes_no_panic_and_no_hang() {
     let cluster = cluster(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let session = runtime.block_on(async {
         let session = session::<messina_tokio::Tokio>(&cluster).await;
         for at in 0..5 {
             let insert = "INSERT INTO app.events (day, at, what) VALUES (?, ?, ?)";
-            session.execute(insert, (1, at, "x")).await.expect("inserted");
+            session
+                .execute(insert, (1, at, "x"))
+                .await
+                .expect("inserted");
         }
         session
     });
-    let select = messina_tokio::Statement::new("SELECT at FROM app.events WHERE day = 1").page_size(PageSize::new(2));
+    let select = messina_tokio::Statement::new("SELECT at FROM app.events WHERE day = 1")
+        .page_size(PageSize::new(2));
     let mut pages = session.pages(&select, ());
     assert!(runtime.block_on(pages.next()).expect("a page").is_some());
     drop(runtime);

@@ -55,7 +55,7 @@ on_each_runtime! {
     }
 
     #[test]
-    async fn an_unpaged_read_that_has_further_pages_is_an_error<R: Runtime>() {
+    async fn an_unpaged_read_brings_all_rows_at_once<R: Runtime>() {
         let cluster = cluster(1);
         let session = session::<R>(&cluster).await;
         for at in 0..3 {
@@ -211,7 +211,7 @@ on_each_runtime! {
         let mut requests: Vec<_> = (0..300).map(|id| session.execute(&insert, (id, "x"))).collect();
         let runtime = R::current().expect("a runtime");
         let all = std::future::poll_fn(|cx| {
-            requests.retain_mut(|request| match std::future::Future::poll(std::pin::Pin::new(request), cx) {
+            requests.retain_mut(|request| match Future::poll(std::pin::Pin::new(request), cx) {
                 Poll::Ready(result) => { result.expect("inserted"); false }
                 Poll::Pending => true,
             });
@@ -256,7 +256,10 @@ fn a_request_is_a_small_future_that_can_be_sent() {
     crate::support::on_tokio(async {
         let cluster = cluster(1);
         let session = session::<messina_tokio::Tokio>(&cluster).await;
-        let insert = session.prepare("INSERT INTO app.users (id, name) VALUES (?, ?)").await.expect("prepared");
+        let insert = session
+            .prepare("INSERT INTO app.users (id, name) VALUES (?, ?)")
+            .await
+            .expect("prepared");
         let size = check(&session.execute(&insert, (1, "a")));
         assert!(size <= 1024, "{size} bytes");
     });

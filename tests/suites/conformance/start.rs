@@ -91,19 +91,37 @@ on_each_runtime! {
 #[test]
 fn outside_of_a_tokio_runtime_there_is_an_error_and_no_panic() {
     assert!(messina_tokio::Tokio::current().is_err());
-    let mut start = pin!(messina_tokio::Session::builder().contact_point("127.0.0.1").build());
-    let Poll::Ready(Err(error)) = start.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+    let mut start = pin!(
+        messina_tokio::Session::builder()
+            .contact_point("127.0.0.1")
+            .build()
+    );
+    let Poll::Ready(Err(error)) = start.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    else {
         panic!("a session cannot start without a runtime");
     };
-    assert!(matches!(error.kind(), SessionErrorKind::Runtime(_)), "{error:?}");
+    assert!(
+        matches!(error.kind(), SessionErrorKind::Runtime(_)),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn three_runtimes_live_in_one_process() {
     let cluster = cluster(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| crate::support::on_tokio(async { drop(session::<messina_tokio::Tokio>(&cluster).await) }));
-        scope.spawn(|| smol::block_on(async { drop(session::<messina_smol::Smol>(&cluster).await) }));
-        scope.spawn(|| async_std::task::block_on(async { drop(session::<messina_async_std::AsyncStd>(&cluster).await) }));
+        scope.spawn(|| {
+            crate::support::on_tokio(async {
+                drop(session::<messina_tokio::Tokio>(&cluster).await)
+            })
+        });
+        scope.spawn(|| {
+            smol::block_on(async { drop(session::<messina_smol::Smol>(&cluster).await) })
+        });
+        scope.spawn(|| {
+            async_std::task::block_on(async {
+                drop(session::<messina_async_std::AsyncStd>(&cluster).await)
+            })
+        });
     });
 }

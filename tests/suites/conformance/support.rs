@@ -29,7 +29,11 @@ pub(crate) fn on_tokio(case: impl Future<Output = ()>) {
 }
 
 pub(crate) fn cluster(nodes: usize) -> SimulatedCluster {
-    let cluster = SimulatedCluster::builder().nodes(nodes).shards(2).start().expect("loopback addresses");
+    let cluster = SimulatedCluster::builder()
+        .nodes(nodes)
+        .shards(2)
+        .start()
+        .expect("loopback addresses");
     for cql in [
         "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
         "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
@@ -41,18 +45,28 @@ pub(crate) fn cluster(nodes: usize) -> SimulatedCluster {
 }
 
 pub(crate) fn builder<R: Runtime>(cluster: &SimulatedCluster) -> SessionBuilder<R> {
-    Session::<R>::builder().contact_points(cluster.contact_points()).local_datacenter("dc1")
+    Session::<R>::builder()
+        .contact_points(cluster.contact_points())
+        .local_datacenter("dc1")
 }
 
 pub(crate) async fn session<R: Runtime>(cluster: &SimulatedCluster) -> Session<R> {
-    builder(cluster).build().await.expect("a session with the simulated cluster")
+    builder(cluster)
+        .build()
+        .await
+        .expect("a session with the simulated cluster")
 }
 
 /// Tries to connect where nobody is; the attempt must end by itself.
-pub(crate) async fn connect_to<R: Runtime>(address: &str, change: impl FnOnce(SessionBuilder<R>) -> SessionBuilder<R>) -> SessionError {
+pub(crate) async fn connect_to<R: Runtime>(
+    address: &str,
+    change: impl FnOnce(SessionBuilder<R>) -> SessionBuilder<R>,
+) -> SessionError {
     let builder = Session::<R>::builder().contact_point(address);
     let outcome = within(&R::current().expect("a runtime"), change(builder).build()).await;
-    outcome.expect("an attempt bounded by its own limits").expect_err("nobody is there")
+    outcome
+        .expect("an attempt bounded by its own limits")
+        .expect_err("nobody is there")
 }
 
 /// Waits for a future, but not for ever.
