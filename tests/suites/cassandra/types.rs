@@ -330,6 +330,63 @@ async fn user_types_are_structs_and_may_hold_each_other() {
 }
 
 #[tokio::test]
+async fn user_types_may_be_called_like_built_in_ones_or_have_odd_names() {
+    let Some(session) = open_session("odd_names").await else {
+        return;
+    };
+    let names = [r#""list""#, r#""Weird_Name""#, r#""int""#, r#""map""#];
+    for name in names {
+        session
+            .execute(&format!("CREATE TYPE {name} (\"a field\" int)"), ())
+            .await
+            .unwrap();
+    }
+    let columns: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| format!("v{at} list<frozen<{name}>>"))
+        .collect();
+    session
+        .execute(
+            &format!(
+                "CREATE TABLE t (pk int PRIMARY KEY, v list<int>, {})",
+                columns.join(", ")
+            ),
+            (),
+        )
+        .await
+        .unwrap();
+    let insert = session
+        .prepare("INSERT INTO t (pk, v, v0, v1, v2, v3) VALUES (1, ?, ?, ?, ?, ?)")
+        .await
+        .unwrap();
+    let value = |name: &str| {
+        let fields = vec![("a field".to_owned(), Value::Int(5))];
+        let name = name.trim_matches('"').to_owned();
+        Value::List(vec![Value::Udt {
+            keyspace: "odd_names".to_owned(),
+            name,
+            fields,
+        }])
+    };
+    let values = [
+        Value::List(vec![Value::Int(1)]),
+        value(names[0]),
+        value(names[1]),
+        value(names[2]),
+        value(names[3]),
+    ];
+
+    session.execute(&insert, &values).await.unwrap();
+
+    let result = session
+        .execute("SELECT v, v0, v1, v2, v3 FROM t", ())
+        .await
+        .unwrap();
+    assert_eq!(result.one::<Vec<Value>>().unwrap(), values);
+}
+
+#[tokio::test]
 async fn a_value_of_a_user_type_that_got_a_field_since_reads_the_new_field_as_null() {
     let Some(session) = open_session("grown_type").await else {
         return;
