@@ -9,7 +9,8 @@ use super::timers::Timer;
 use super::{ControlOutput, ControlPlane, Readiness};
 use crate::config::session::ReadinessRule;
 use crate::conn::CloseReason;
-use crate::error::session::{NodeFailure, SessionError, SessionErrorKind};
+use crate::error::connect::{ConnectCause, ConnectError, ConnectPhase};
+use crate::error::session::{NodeCause, NodeFailure, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::routing::{PoolView, Ring, Routing};
 
@@ -133,7 +134,33 @@ impl<H: Clone> ControlPlane<H> {
             self.start = Start::Ready;
             self.timers.cancel(Timer::Readiness);
             self.output(ControlOutput::Ready(Readiness { connected, wanted }));
+        } else if 0 < wanted && tried == wanted && connected == 0 {
+            self.give_up_on_the_keyspace();
         }
+    }
+
+    /// Ends a start whose every host refused the keyspace: one that is not there does not come by waiting.
+    fn give_up_on_the_keyspace(&mut self) {
+        let refused = |failure: &NodeFailure| {
+            matches!(
+                &failure.cause,
+                NodeCause::Connect(ConnectError {
+                    phase: ConnectPhase::Keyspace,
+                    cause: ConnectCause::Server(_),
+                    ..
+                })
+            )
+        };
+        let everywhere = self
+            .members
+            .current()
+            .filter_map(|(_, member)| member.host.failure.as_deref())
+            .all(refused);
+        let Some(name) = self.config.keyspace.clone().filter(|_| everywhere) else {
+            return;
+        };
+        let failures = self.all_failures();
+        self.fatal(SessionErrorKind::Keyspace { name }, failures);
     }
 
     /// Takes note that the session should have been ready by now.

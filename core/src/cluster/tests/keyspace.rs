@@ -7,7 +7,10 @@ use super::frames::*;
 use super::world::*;
 use crate::cluster::CommandId;
 use crate::config::session::SessionConfig;
+use crate::conn::Role;
+use crate::error::connect::{ConnectCause, ConnectError, ConnectPhase};
 use crate::error::session::{ConfigError, SessionErrorKind};
+use crate::wire::{ServerError, ServerErrorDetail};
 
 fn change(world: &mut World, id: u64, name: &str) {
     let deadline = world.now + Duration::from_secs(5);
@@ -197,4 +200,47 @@ fn closing_ends_changes_that_wait() {
     assert_eq!(results(&world), [(1, false), (2, false)]);
     change(&mut world, 3, "c");
     assert_eq!(results(&world), [(1, false), (2, false), (3, false)]);
+}
+
+#[test]
+fn a_keyspace_that_every_host_refuses_ends_the_start_at_once_and_is_named() {
+    let config = SessionConfig {
+        keyspace: Some("gone".into()),
+        ..config(&["192.0.2.1"])
+    };
+    let mut world = World::new(2, config);
+    let mut refusals = 0;
+    while world.fatal.is_none() {
+        let Some(dialled) = world.connects.pop_front() else {
+            let submitted = world.submits.pop_front().expect("something to answer");
+            world.answer(submitted);
+            continue;
+        };
+        if dialled.plan.role == Role::Control {
+            world.accept(dialled);
+            continue;
+        }
+        refusals += 1;
+        let refused = ServerError {
+            code: 0x2200,
+            message: "Keyspace 'gone' does not exist".to_string(),
+            detail: ServerErrorDetail::Invalid,
+        };
+        let error = ConnectError {
+            address: dialled.address.into(),
+            phase: ConnectPhase::Keyspace,
+            cause: ConnectCause::Server(refused.into()),
+        };
+        world
+            .plane
+            .handle_connect_failed(world.now, dialled.conn, error);
+        world.drain();
+    }
+    assert_eq!(refusals, 2, "each host is asked once");
+    let error = world.fatal.expect("nobody has the keyspace");
+    assert!(
+        matches!(error.kind(), SessionErrorKind::Keyspace { name } if &**name == "gone"),
+        "{error}"
+    );
+    assert_eq!(error.failures().len(), 2);
 }
