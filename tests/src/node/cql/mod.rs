@@ -1,6 +1,7 @@
 //! The part of CQL that the node understands: text to tokens, tokens to statements, statements to effects.
 
 pub(crate) mod ast;
+mod combine;
 pub(crate) mod dates;
 mod describe;
 pub(crate) mod executor;

@@ -1,8 +1,11 @@
 //! Orders and shapes of values.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::order::decimal_digits;
 use super::*;
+use crate::node::cql::ast::Direction;
 
 fn ordered(ty: &ColumnType, values: &[Vec<u8>]) {
     for pair in values.windows(2) {
