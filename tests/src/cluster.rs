@@ -15,6 +15,7 @@ use crate::node::events::Announcement;
 use crate::node::prepared::PreparedStatements;
 use crate::node::protocol::{Frame, NodeConnection};
 use crate::node::system_tables::{ClientFacts, NodeFacts, SystemView, fresh_schema};
+use crate::node::tracing::Traces;
 use crate::node::{CqlError, Interceptor, Node, NodeState, NodeStatistics, PortKind, Shards};
 
 /// What a simulated cluster looks like when it starts.
@@ -93,6 +94,7 @@ pub struct Cluster {
     pub(crate) delayed: BTreeMap<(Instant, u64), (ConnectionId, Frame)>,
     /// Announced after the answer to what caused them.
     pub(crate) pending: Vec<Announcement>,
+    pub(crate) traces: Traces,
     outputs: VecDeque<ClusterOutput>,
     next_connection: u64,
     started: Instant,
@@ -111,6 +113,7 @@ impl Cluster {
             interceptor: None,
             delayed: BTreeMap::new(),
             pending: Vec::new(),
+            traces: Traces::default(),
             outputs: VecDeque::new(),
             next_connection: 0,
             started: now,
@@ -504,13 +507,18 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn view<'a>(&'a self, cluster_name: &'a str) -> Option<SystemView<'a>> {
+    pub(crate) fn view<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        traces: &'a Traces,
+    ) -> Option<SystemView<'a>> {
         let this = self.this.as_ref()?;
         Some(SystemView {
             cluster_name,
             this,
             peers: &self.peers,
             clients: &self.clients,
+            traces,
         })
     }
 }

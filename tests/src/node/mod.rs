@@ -17,6 +17,7 @@ pub(crate) mod store;
 pub(crate) mod system_tables;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod tracing;
 pub(crate) mod values;
 
 use std::net::SocketAddr;

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use messina_core::wire::event::EventKind;
 use messina_core::wire::header::{Direction, FrameHeader, Opcode};
 use messina_core::wire::read::Reader;
-use messina_core::wire::request::{
-    Request, RequestOptions, StatementSource,
-};
+use messina_core::wire::request::{Request, RequestOptions, StatementSource};
 use messina_core::wire::response::{Envelope, Response};
 use messina_core::wire::supported::{Compression, ProtocolFeatures, Supported};
 use uuid::Uuid;
@@ -18,10 +16,10 @@ use uuid::Uuid;
 use crate::cluster::{Cluster, ConnectionId};
 
 use super::auth::{PASSWORD_AUTHENTICATOR, login};
-use super::cql::functions::{mix, uuid_v4};
 use super::intercept::{Reaction, RequestKind, SeenRequest};
 use super::protocol::{Frame, Stage, error_response, malformed, opcode_name, response};
 use super::system_tables::{CQL_VERSION, PARTITIONER};
+use super::tracing::Trace;
 use super::{CqlError, IGNORE_MSB, Interceptor};
 
 /// The bit that marks conditional statements, for those who asked for the mark.
@@ -177,23 +175,37 @@ impl Cluster {
                 frame.opcode
             ))),
         };
-        Ok(self.with_tracing(&options, answer))
+        let mut envelope = answer.map_or_else(|error| error_response(&error), response);
+        if options.tracing {
+            envelope.tracing_id = self.trace(now, id, opcode);
+        }
+        Ok(envelope)
     }
 
-    fn with_tracing(
-        &self,
-        options: &RequestOptions,
-        answer: Result<Response, CqlError>,
-    ) -> Envelope {
-        let mut envelope = match answer {
-            Ok(answer) => response(answer),
-            Err(error) => error_response(&error),
+    /// Remembers a request that asked to be traced; gives the id of the trace.
+    fn trace(&mut self, now: Instant, id: ConnectionId, opcode: Opcode) -> Option<Uuid> {
+        let request = match opcode {
+            Opcode::Query => "Execute CQL3 query",
+            Opcode::Prepare => "Preparing CQL3 query",
+            Opcode::Execute => "Execute CQL3 prepared query",
+            Opcode::Batch => "Execute batch of CQL3 queries",
+            _ => return None,
         };
-        if options.tracing {
-            let unique = mix(self.database.next_unique());
-            envelope.tracing_id = Some(uuid_v4(u128::from(unique) << 64 | u128::from(mix(unique))));
-        }
-        envelope
+        let started_at = self.unix_micros(now);
+        let connection = self.connections.get(&id)?;
+        let trace = Trace {
+            id: self.database.time_uuid(started_at),
+            event_id: self.database.time_uuid(started_at),
+            coordinator: self.nodes.get(connection.node)?.address.ip(),
+            client: connection.peer.ip(),
+            shard: connection.shard,
+            user: connection.user.clone(),
+            request,
+            started_at,
+        };
+        let id = trace.id;
+        self.traces.push(trace);
+        Some(id)
     }
 
     fn count(&mut self, id: ConnectionId, opcode: Opcode) {

@@ -173,12 +173,6 @@ impl Table {
         self.partition_key().count()
     }
 
-    pub(crate) fn has_statics(&self) -> bool {
-        self.columns
-            .iter()
-            .any(|column| column.kind == ColumnKind::Static)
-    }
-
     pub(crate) fn is_counter(&self) -> bool {
         self.columns
             .iter()

@@ -16,8 +16,9 @@ use super::cql::executor::VirtualTables;
 use super::cql::parser::parse;
 use super::schema::{Keyspace, Schema, Table};
 use super::store::TableData;
+use super::tracing::Traces;
 
-use rows::{Rows, boolean, inet, int, text, text_map, text_set, uuid};
+use rows::{Rows, boolean, inet, int, long, text, text_map, text_set, uuid};
 
 /// What a node knows of itself and the others when it fills its tables.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct SystemView<'a> {
     pub(crate) this: &'a NodeFacts,
     pub(crate) peers: &'a [NodeFacts],
     pub(crate) clients: &'a [ClientFacts],
+    pub(crate) traces: &'a Traces,
 }
 
 /// What the tables say about a node.
@@ -59,6 +61,8 @@ pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitione
 /// The CQL version that is spoken.
 pub(crate) const CQL_VERSION: &str = "3.3.1";
 
+/// How long a traced request seems to have taken.
+const TRACE_MICROS: i32 = 100;
 /// What this node knows how to do, of what drivers ask about.
 const FEATURES: &str = "CDC,CLIENT_ROUTES,COMPUTED_COLUMNS,CORRECT_COUNTER_ORDER,COUNTERS,DIGEST_FOR_NULL_VALUES,DIGEST_INSENSITIVE_TO_EXPIRY,DIGEST_MULTIPARTITION_READ,GROUP0_SCHEMA_VERSIONING,HINTED_HANDOFF_SEPARATE_CONNECTION,INDEXES,LA_SSTABLE_FORMAT,LARGE_PARTITIONS,LWT,MATERIALIZED_VIEWS,NONFROZEN_UDTS,PER_TABLE_CACHING,PER_TABLE_PARTITIONERS,RANGE_TOMBSTONES,ROLES,ROW_LEVEL_REPAIR,SCHEMA_TABLES_V3,TRUNCATION_TABLE,UUID_SSTABLE_IDENTIFIERS,WRITE_FAILURE_REPLY,XXHASH";
 
@@ -171,6 +175,8 @@ impl VirtualTables for SystemView<'_> {
             ("system", "one_row") => rows.add(&[("system$dummy", text("dummy"))]),
             ("system", "clients") => self.clients(&mut rows),
             ("system", "cluster_status") => self.cluster_status(&mut rows),
+            ("system_traces", "sessions") => self.trace_sessions(&mut rows),
+            ("system_traces", "events") => self.trace_events(&mut rows),
             ("system_schema", _) => schema_tables::fill(schema, table, &mut rows),
             _ => {}
         }
@@ -240,6 +246,37 @@ impl SystemView<'_> {
                 ("shard_id", int(i32::from(client.shard))),
                 ("ssl_enabled", boolean(false)),
                 ("username", text(&client.user)),
+            ]);
+        }
+    }
+
+    fn trace_sessions(&self, rows: &mut Rows<'_>) {
+        for trace in self.traces.iter() {
+            rows.add(&[
+                ("session_id", uuid(trace.id)),
+                ("client", inet(trace.client)),
+                ("command", text("QUERY")),
+                ("coordinator", inet(trace.coordinator)),
+                ("duration", int(TRACE_MICROS)),
+                ("parameters", text_map(&[])),
+                ("request", text(trace.request)),
+                ("started_at", long(trace.started_at.div_euclid(1000))),
+                ("username", text(&trace.user)),
+            ]);
+        }
+    }
+
+    fn trace_events(&self, rows: &mut Rows<'_>) {
+        for trace in self.traces.iter() {
+            rows.add(&[
+                ("session_id", uuid(trace.id)),
+                ("event_id", uuid(trace.event_id)),
+                ("activity", text("Done processing - preparing a result")),
+                ("scylla_parent_id", long(0)),
+                ("scylla_span_id", long(1)),
+                ("source", inet(trace.coordinator)),
+                ("source_elapsed", int(TRACE_MICROS)),
+                ("thread", text(&format!("shard {}", trace.shard))),
             ]);
         }
     }

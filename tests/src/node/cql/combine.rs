@@ -11,6 +11,7 @@ use crate::node::values::{
     components, encode_list, encode_map, encode_set, entries, items, put_cell,
 };
 
+use super::ast::Term;
 use super::lookup::optional;
 use super::modify::CellChange;
 use super::terms::{Bound, Env, evaluate};
@@ -53,24 +54,7 @@ pub(super) fn cell_write(
             };
             operand(term, &ty)?.map(CellWrite::Subtract)
         }
-        CellChange::SetElement { key, value } => {
-            let (key_type, value_type) = match ty {
-                ColumnType::Map(types) => (types.0.clone(), types.1.clone()),
-                ColumnType::List(element) => (ColumnType::Int, (**element).clone()),
-                _ => return Ok(None),
-            };
-            let key = operand(key, &key_type)?.ok_or_else(|| {
-                CqlError::invalid(format!("Invalid null value for an element of {name}"))
-            })?;
-            match evaluate(value, name, &value_type, env)? {
-                Bound::Unset => None,
-                Bound::Null => Some(CellWrite::PutElement { key, value: None }),
-                Bound::Value(value) => Some(CellWrite::PutElement {
-                    key,
-                    value: Some(value),
-                }),
-            }
-        }
+        CellChange::SetElement { key, value } => return put_element(name, ty, key, value, env),
         CellChange::SetField { at, value } => {
             let ColumnType::Udt(udt) = ty else {
                 return Ok(None);
@@ -102,6 +86,34 @@ pub(super) fn cell_write(
         CellChange::DeleteField { at } => Some(CellWrite::PutField {
             at: *at,
             value: None,
+        }),
+    })
+}
+
+/// One element that is set, by its key or index.
+fn put_element(
+    name: &str,
+    ty: &ColumnType,
+    key: &Term,
+    value: &Term,
+    env: &Env<'_>,
+) -> Result<Option<CellWrite>, CqlError> {
+    let (key_type, value_type) = match ty {
+        ColumnType::Map(types) => (types.0.clone(), types.1.clone()),
+        ColumnType::List(element) => (ColumnType::Int, (**element).clone()),
+        _ => return Ok(None),
+    };
+    let Some(key) = optional(key, name, &key_type, env)? else {
+        return Err(CqlError::invalid(format!(
+            "Invalid null value for an element of {name}"
+        )));
+    };
+    Ok(match evaluate(value, name, &value_type, env)? {
+        Bound::Unset => None,
+        Bound::Null => Some(CellWrite::PutElement { key, value: None }),
+        Bound::Value(value) => Some(CellWrite::PutElement {
+            key,
+            value: Some(value),
         }),
     })
 }

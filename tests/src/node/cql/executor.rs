@@ -497,7 +497,16 @@ impl Database {
         lookup.partitions?.first().map(|(place, _)| place.token)
     }
 
-    /// Makes the tracing ids and the like unique.
+    /// A time-based UUID that nothing else has.
+    pub(crate) fn time_uuid(&self, now: i64) -> Uuid {
+        super::functions::time_uuid(&Env {
+            values: &[],
+            now,
+            unique: &self.unique,
+        })
+    }
+
+    /// A number that nothing else has.
     pub(crate) fn next_unique(&self) -> u64 {
         let unique = self.unique.get();
         self.unique.set(unique.wrapping_add(1));

@@ -416,16 +416,9 @@ fn predicate(table: &Table, filter: &Filter, env: &Env<'_>) -> Result<Predicate,
             let types = types.collect::<Result<Vec<_>, _>>()?;
             let count = types.len();
             let tuple = ColumnType::Tuple(types.into());
-            let mut values = Vec::new();
-            for value in right_values(restriction, "tuple", &tuple, env)? {
-                let parts = components(&value, count).map_err(CqlError::invalid)?;
-                let parts = parts.into_iter().map(|part| {
-                    part.map(|part| value.slice_ref(part)).ok_or_else(|| {
-                        CqlError::invalid("Invalid null value in a multi-column relation")
-                    })
-                });
-                values.push(parts.collect::<Result<Vec<_>, _>>()?);
-            }
+            let tuples = right_values(restriction, "tuple", &tuple, env)?;
+            let values = tuples.iter().map(|value| tuple_parts(value, count));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
             Ok(Predicate::Tuple {
                 indexes: indexes.clone(),
                 operator: restriction.operator,
@@ -433,6 +426,15 @@ fn predicate(table: &Table, filter: &Filter, env: &Env<'_>) -> Result<Predicate,
             })
         }
     }
+}
+
+fn tuple_parts(value: &Bytes, count: usize) -> Result<Vec<Bytes>, CqlError> {
+    let parts = components(value, count).map_err(CqlError::invalid)?;
+    let null = || CqlError::invalid("Invalid null value in a multi-column relation");
+    parts
+        .into_iter()
+        .map(|part| part.map(|part| value.slice_ref(part)).ok_or_else(null))
+        .collect()
 }
 
 impl Predicate {

@@ -7,7 +7,7 @@ use messina_core::types::column_type::ColumnType;
 
 use crate::node::CqlError;
 use crate::node::schema::table::indexed_column;
-use crate::node::schema::{ColumnKind, Table};
+use crate::node::schema::{Column, ColumnKind, Table};
 
 use super::ast::{Operator, Relation, RelationValue, Target, Term};
 use super::terms::Binder;
@@ -168,23 +168,7 @@ impl Where {
             return Err(CqlError::invalid("no such column"));
         };
         let name = &column.name;
-        match (restriction.operator, &column.ty) {
-            (Operator::Contains, ColumnType::List(element) | ColumnType::Set(element)) => {
-                bind_right(&restriction, &format!("value({name})"), element, binder)?;
-            }
-            (Operator::Contains, ColumnType::Map(types)) => {
-                bind_right(&restriction, &format!("value({name})"), &types.1, binder)?;
-            }
-            (Operator::ContainsKey, ColumnType::Map(types)) => {
-                bind_right(&restriction, &format!("key({name})"), &types.0, binder)?;
-            }
-            (Operator::Contains | Operator::ContainsKey, ty) => {
-                return Err(CqlError::invalid(format!(
-                    "Cannot use CONTAINS on non-collection column {name} of type {ty}"
-                )));
-            }
-            (_, ty) => bind_right(&restriction, name, ty, binder)?,
-        }
+        bind_column(column, &restriction, binder)?;
         let keyed = matches!(
             restriction.operator,
             Operator::Equal
@@ -417,6 +401,30 @@ impl Where {
             ));
         }
         Ok(())
+    }
+}
+
+/// Binds the right side of a restriction on a column.
+fn bind_column(
+    column: &Column,
+    restriction: &Restriction,
+    binder: &mut Binder<'_>,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    match (restriction.operator, &column.ty) {
+        (Operator::Contains, ColumnType::List(element) | ColumnType::Set(element)) => {
+            bind_right(restriction, &format!("value({name})"), element, binder)
+        }
+        (Operator::Contains, ColumnType::Map(types)) => {
+            bind_right(restriction, &format!("value({name})"), &types.1, binder)
+        }
+        (Operator::ContainsKey, ColumnType::Map(types)) => {
+            bind_right(restriction, &format!("key({name})"), &types.0, binder)
+        }
+        (Operator::Contains | Operator::ContainsKey, ty) => Err(CqlError::invalid(format!(
+            "Cannot use CONTAINS on non-collection column {name} of type {ty}"
+        ))),
+        (_, ty) => bind_right(restriction, name, ty, binder),
     }
 }
 

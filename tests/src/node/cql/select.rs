@@ -1,11 +1,13 @@
 //! SELECT: planning, reading rows in order, and cutting them into pages.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use messina_core::types::column_type::ColumnType;
 
 use crate::node::CqlError;
 use crate::node::schema::{ColumnKind, Schema, Table};
-use crate::node::store::{Partition, PartitionPlace, RowView, TableData};
+use crate::node::store::{Partition, PartitionPlace, Row, RowRange, TableData};
 use crate::node::values::put_cell;
 
 use super::ast::{Direction, Operator, Select, TableName, Term};
@@ -293,83 +295,48 @@ impl Reader<'_> {
             Some(from) => Some(from).filter(|from| *place == from.place),
             None => None,
         };
-        let mut taken = from.map_or(0, |from| from.taken);
-        let after = from.map(|from| from.row.as_deref());
-        if after == Some(None) {
-            // The static row of this partition was the last one.
+        if from.is_some_and(|from| self.plan.distinct || from.row.is_none()) {
+            // This partition gave all it has.
             return Ok(Step::Next);
         }
-        let after = after.flatten();
+        let mut taken = from.map_or(0, |from| from.taken);
+        let after = from.and_then(|from| from.row.as_deref());
         let mut any = after.is_some();
-        let table = &self.plan.clause.table;
-        let now = self.env.now;
         let context = RowContext {
-            table,
+            table: &self.plan.clause.table,
             partition,
             token: place.token,
-            statics: partition.statics_view(now),
+            statics: partition.statics_view(self.env.now),
             row: None,
         };
-        let ranges: Box<dyn Iterator<Item = _>> = if self.plan.reversed {
-            Box::new(self.lookup.rows.iter().rev())
-        } else {
-            Box::new(self.lookup.rows.iter())
-        };
-        for range in ranges {
-            let start = range.start.clone();
-            let rows = partition
-                .rows
-                .range(start..)
-                .take_while(|(key, _)| range.contains(key));
-            let rows: Box<dyn Iterator<Item = _>> = if self.plan.reversed {
-                // The end of the range is known, so reading backwards starts there.
-                let end = range.end.clone();
-                Box::new(backwards(partition, &range.start, end))
-            } else {
-                Box::new(rows)
-            };
-            for (key, row) in rows {
-                let passed = after.is_some_and(|after| {
-                    if self.plan.reversed {
-                        after <= key.as_slice()
-                    } else {
-                        key.as_slice() <= after
-                    }
-                });
-                if passed {
-                    continue;
-                }
-                let view = partition.view(key, row, now);
+        let (lookup, reversed) = (self.lookup, self.plan.reversed);
+        let count = lookup.rows.len();
+        let order = (0..count).map(|at| if reversed { count - 1 - at } else { at });
+        for range in order.filter_map(|at| lookup.rows.get(at)) {
+            for (key, row) in rows_between(partition, range, after, reversed) {
+                let view = partition.view(key, row, self.env.now);
                 if !view.exists() {
                     continue;
                 }
                 any = true;
-                match self.row(
-                    &RowContext {
-                        row: Some(view),
-                        ..context
-                    },
-                    place,
-                    Some(key),
-                    &mut taken,
-                )? {
+                let context = RowContext {
+                    row: Some(view),
+                    ..context
+                };
+                match self.row(&context, place, Some(key), &mut taken)? {
                     Step::Next => {}
                     Step::NextPartition => return Ok(Step::Next),
                     Step::Stop => return Ok(Step::Stop),
                 }
             }
         }
-        let alone =
-            !any && !self.lookup.restricts_rows && table.has_statics() && context.statics.exists();
-        if alone && !has_live_rows(partition, now) {
-            let step = self.row(&context, place, None, &mut taken)?;
-            return Ok(if step == Step::NextPartition {
-                Step::Next
-            } else {
-                step
-            });
+        if any || self.lookup.restricts_rows || !context.statics.exists() {
+            return Ok(Step::Next);
         }
-        Ok(Step::Next)
+        match self.row(&context, place, None, &mut taken)? {
+            Step::NextPartition => Ok(Step::Next),
+            step => Ok(step),
+        }
     }
 
     fn row(
@@ -455,28 +422,32 @@ impl Reader<'_> {
     }
 }
 
-fn backwards<'a>(
+/// The rows of a range in the asked order, from behind the one that was the last of a page.
+fn rows_between<'a>(
     partition: &'a Partition,
-    start: &[u8],
-    end: Option<Vec<u8>>,
-) -> impl Iterator<Item = (&'a Vec<u8>, &'a crate::node::store::Row)> {
-    use std::ops::Bound;
-    let empty = end.as_ref().is_some_and(|end| end.as_slice() <= start);
-    let upper = match end {
-        Some(end) => Bound::Excluded(end),
-        None => Bound::Unbounded,
+    range: &RowRange,
+    after: Option<&[u8]>,
+    reversed: bool,
+) -> Box<dyn Iterator<Item = (&'a Vec<u8>, &'a Row)> + 'a> {
+    let mut start = Bound::Included(range.start.as_slice());
+    let mut end = range.end.as_deref();
+    match after {
+        Some(after) if reversed => end = Some(end.map_or(after, |end| end.min(after))),
+        Some(after) if range.start.as_slice() <= after => start = Bound::Excluded(after),
+        _ => {}
+    }
+    let (Bound::Included(first) | Bound::Excluded(first)) = start else {
+        return Box::new(std::iter::empty());
     };
-    let range = (!empty).then(|| {
-        partition
-            .rows
-            .range((Bound::Included(start.to_vec()), upper))
-    });
-    range.into_iter().flatten().rev()
-}
-
-fn has_live_rows(partition: &Partition, now: i64) -> bool {
-    partition.rows.iter().any(|(key, row)| {
-        let view: RowView<'_> = partition.view(key, row, now);
-        view.exists()
-    })
+    if end.is_some_and(|end| end <= first) {
+        return Box::new(std::iter::empty());
+    }
+    let rows = partition
+        .rows
+        .range::<[u8], _>((start, end.map_or(Bound::Unbounded, Bound::Excluded)));
+    if reversed {
+        Box::new(rows.rev())
+    } else {
+        Box::new(rows)
+    }
 }

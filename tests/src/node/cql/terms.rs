@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use messina_core::types::column_type::ColumnType;
+use messina_core::types::column_type::{ColumnType, UdtType};
 use messina_core::wire::result::ColumnSpec;
 use uuid::Uuid;
 
@@ -369,31 +369,9 @@ fn collection(term: &Term, name: &str, ty: &ColumnType, env: &Env<'_>) -> Result
             }
             Ok(out.into())
         }
-        (Term::Fields(fields), ColumnType::Udt(udt)) => {
-            for (field, _) in fields {
-                if !udt.fields.iter().any(|(known, _)| **known == **field) {
-                    return Err(CqlError::invalid(format!(
-                        "Unknown field '{field}' in value of user defined type {}",
-                        udt.name
-                    )));
-                }
-            }
-            let mut out = Vec::new();
-            for (known, ty) in &udt.fields {
-                let value = match fields.iter().find(|(field, _)| **field == **known) {
-                    Some((_, term)) => evaluate(term, name, ty, env)?,
-                    None => Bound::Null,
-                };
-                put_component(value, &mut out);
-            }
-            Ok(out.into())
-        }
+        (Term::Fields(fields), ColumnType::Udt(udt)) => udt_value(fields, udt, name, env),
         (Term::Set(items), ColumnType::Udt(udt)) if items.is_empty() => {
-            let mut out = Vec::new();
-            for _ in &udt.fields {
-                put_component(Bound::Null, &mut out);
-            }
-            Ok(out.into())
+            udt_value(&[], udt, name, env)
         }
         (Term::List(_), _) => Err(unfit_shape("list", name, ty)),
         (Term::Set(_), _) => Err(unfit_shape("set", name, ty)),
@@ -401,6 +379,31 @@ fn collection(term: &Term, name: &str, ty: &ColumnType, env: &Env<'_>) -> Result
         (Term::Fields(_), _) => Err(unfit_shape("user type", name, ty)),
         _ => Err(unfit_shape("tuple", name, ty)),
     }
+}
+
+/// A value of a user type; fields that are not named are null.
+fn udt_value(
+    fields: &[(String, Term)],
+    udt: &UdtType,
+    name: &str,
+    env: &Env<'_>,
+) -> Result<Bytes, CqlError> {
+    let is_known = |field: &str| udt.fields.iter().any(|(known, _)| **known == *field);
+    if let Some((field, _)) = fields.iter().find(|(field, _)| !is_known(field)) {
+        return Err(CqlError::invalid(format!(
+            "Unknown field '{field}' in value of user defined type {}",
+            udt.name
+        )));
+    }
+    let mut out = Vec::new();
+    for (known, ty) in &udt.fields {
+        let value = match fields.iter().find(|(field, _)| **field == **known) {
+            Some((_, term)) => evaluate(term, name, ty, env)?,
+            None => Bound::Null,
+        };
+        put_component(value, &mut out);
+    }
+    Ok(out.into())
 }
 
 fn put_component(value: Bound, out: &mut Vec<u8>) {

@@ -10,17 +10,14 @@ use messina_core::wire::result::ColumnSpec;
 use crate::node::CqlError;
 use crate::node::schema::{ColumnKind, Table};
 use crate::node::store::{Cell, Expiry, Life, Partition, PartitionPlace, RowRange, TableData};
-use crate::node::values::{
-    components, entries, items, normalised, put_cell,
-};
+use crate::node::values::{components, entries, items, normalised, put_cell};
 
 use super::ast::Operator;
 use super::combine::{CellWrite, cell_write, combine, is_hollow};
 use super::executor::RowSet;
 use super::lookup::{ClusteringKey, Lookup, holds, optional, right_values};
 use super::modify::{
-    ModifyKind, ModifyPlan, PlannedComparison, PlannedCondition, PlannedPart,
-    applied_columns,
+    ModifyKind, ModifyPlan, PlannedComparison, PlannedCondition, PlannedPart, applied_columns,
 };
 use super::selection::RowContext;
 use super::terms::Env;

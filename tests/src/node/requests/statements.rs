@@ -241,7 +241,9 @@ impl Cluster {
     ) -> Result<Outcome, CqlError> {
         let facts = plan.reads_virtual_table().then(|| self.facts(node));
         let cluster_name = self.config.cluster_name.clone();
-        let view = facts.as_ref().and_then(|facts| facts.view(&cluster_name));
+        let view = facts
+            .as_ref()
+            .and_then(|facts| facts.view(&cluster_name, &self.traces));
         let datacenters = match &plan.kind {
             PlanKind::Ddl(_) => self.datacenter_racks(),
             _ => Vec::new(),

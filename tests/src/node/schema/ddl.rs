@@ -369,77 +369,23 @@ fn replication(
     entries: Vec<(String, String)>,
     datacenters: &[DatacenterRacks],
 ) -> Result<Vec<(String, String)>, CqlError> {
-    let config = |text: String| CqlError::new(CqlError::CONFIG, text);
     let class = entries
         .iter()
         .find(|(key, _)| key == "class")
         .map(|(_, class)| class.clone());
     let Some(class) = class else {
-        return Err(config(
-            "Missing mandatory replication strategy class".to_owned(),
-        ));
+        return Err(config("Missing mandatory replication strategy class"));
     };
     let short = class.strip_prefix(LOCATOR).unwrap_or(&class);
+    let options: Vec<(String, String)> = entries
+        .into_iter()
+        .filter(|(key, _)| key != "class")
+        .collect();
     let mut replication = vec![("class".to_owned(), format!("{LOCATOR}{short}"))];
-    let options = entries.into_iter().filter(|(key, _)| key != "class");
-    let factor = |text: &str| -> Result<u16, CqlError> {
-        text.parse()
-            .map_err(|_| config(format!("Replication factor must be numeric; found {text}")))
-    };
     match short {
-        SIMPLE => {
-            let mut found = false;
-            for (key, value) in options {
-                if key != "replication_factor" {
-                    return Err(config(format!(
-                        "Unrecognized strategy option {key} passed to {LOCATOR}{SIMPLE} for keyspace {keyspace}"
-                    )));
-                }
-                found = true;
-                replication.push((key, factor(&value)?.to_string()));
-            }
-            if !found {
-                return Err(config(
-                    "SimpleStrategy requires a replication_factor strategy option.".to_owned(),
-                ));
-            }
-        }
-        NETWORK => {
-            let mut by_datacenter: Vec<(String, u16)> = Vec::new();
-            let options: Vec<(String, String)> = options.collect();
-            if options.is_empty() {
-                return Ok(default_replication(datacenters));
-            }
-            for (_, value) in options
-                .iter()
-                .filter(|(key, _)| key == "replication_factor")
-            {
-                let factor = factor(value)?;
-                by_datacenter = datacenters
-                    .iter()
-                    .map(|(name, _)| (name.clone(), factor))
-                    .collect();
-            }
-            for (key, value) in options
-                .iter()
-                .filter(|(key, _)| key != "replication_factor")
-            {
-                if !datacenters.iter().any(|(name, _)| name == key) {
-                    return Err(config(format!(
-                        "Unrecognized strategy option {{{key}}} passed to {LOCATOR}{NETWORK} for keyspace {keyspace}"
-                    )));
-                }
-                by_datacenter.retain(|(name, _)| name != key);
-                by_datacenter.push((key.clone(), factor(value)?));
-            }
-            by_datacenter.retain(|(_, factor)| 0 < *factor);
-            by_datacenter.sort();
-            replication.extend(
-                by_datacenter
-                    .into_iter()
-                    .map(|(name, factor)| (name, factor.to_string())),
-            );
-        }
+        SIMPLE => replication.extend(simple_options(keyspace, options)?),
+        NETWORK if options.is_empty() => return Ok(default_replication(datacenters)),
+        NETWORK => replication.extend(network_options(keyspace, &options, datacenters)?),
         "EverywhereStrategy" => {}
         _ => {
             return Err(config(format!(
@@ -448,6 +394,66 @@ fn replication(
         }
     }
     Ok(replication)
+}
+
+fn config(text: impl Into<String>) -> CqlError {
+    CqlError::new(CqlError::CONFIG, text)
+}
+
+fn factor(text: &str) -> Result<u16, CqlError> {
+    text.parse()
+        .map_err(|_| config(format!("Replication factor must be numeric; found {text}")))
+}
+
+fn simple_options(
+    keyspace: &str,
+    options: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, CqlError> {
+    if let Some((key, _)) = options.iter().find(|(key, _)| key != "replication_factor") {
+        return Err(config(format!(
+            "Unrecognized strategy option {key} passed to {LOCATOR}{SIMPLE} for keyspace {keyspace}"
+        )));
+    }
+    if options.is_empty() {
+        return Err(config(
+            "SimpleStrategy requires a replication_factor strategy option.",
+        ));
+    }
+    options
+        .into_iter()
+        .map(|(key, value)| Ok((key, factor(&value)?.to_string())))
+        .collect()
+}
+
+/// One entry for each datacenter; `replication_factor` stands for all that are not named.
+fn network_options(
+    keyspace: &str,
+    options: &[(String, String)],
+    datacenters: &[DatacenterRacks],
+) -> Result<Vec<(String, String)>, CqlError> {
+    let mut by_datacenter: BTreeMap<String, u16> = BTreeMap::new();
+    for (_, value) in options
+        .iter()
+        .filter(|(key, _)| key == "replication_factor")
+    {
+        let factor = factor(value)?;
+        by_datacenter.extend(datacenters.iter().map(|(name, _)| (name.clone(), factor)));
+    }
+    for (key, value) in options
+        .iter()
+        .filter(|(key, _)| key != "replication_factor")
+    {
+        if !datacenters.iter().any(|(name, _)| name == key) {
+            return Err(config(format!(
+                "Unrecognized strategy option {{{key}}} passed to {LOCATOR}{NETWORK} for keyspace {keyspace}"
+            )));
+        }
+        by_datacenter.insert(key.clone(), factor(value)?);
+    }
+    let kept = by_datacenter.into_iter().filter(|(_, factor)| 0 < *factor);
+    Ok(kept
+        .map(|(name, factor)| (name, factor.to_string()))
+        .collect())
 }
 
 impl SchemaEffect {

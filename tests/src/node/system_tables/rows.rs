@@ -84,6 +84,10 @@ pub(super) fn int(value: i32) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(&value.to_be_bytes()))
 }
 
+pub(super) fn long(value: i64) -> Option<Bytes> {
+    Some(Bytes::copy_from_slice(&value.to_be_bytes()))
+}
+
 pub(super) fn double(value: f64) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(&value.to_be_bytes()))
 }
