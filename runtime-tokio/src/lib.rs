@@ -38,3 +38,8 @@ pub use stream::Stream;
 pub type Session = messina_engine::Session<Tokio>;
 /// Collects the settings of a session on tokio.
 pub type SessionBuilder = messina_engine::SessionBuilder<Tokio>;
+
+/// Compiles the code of the project's front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
