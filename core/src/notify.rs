@@ -11,7 +11,7 @@ use crate::conn::Address;
 use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::protocol::ProtocolError;
 use crate::error::session::{NodeCause, NodeFailure};
-use crate::wire::{EventKind, SchemaChange};
+use crate::wire::{Compression, EventKind, SchemaChange};
 
 /// Tells an application what changed in the cluster, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,13 @@ pub enum Note {
     LoginNotAsked {
         /// Is the server.
         address: Address,
+    },
+    /// The server does not offer the compression that was asked for; the connection goes on without.
+    CompressionNotOffered {
+        /// Is the server.
+        address: Address,
+        /// Is the algorithm.
+        compression: Compression,
     },
     /// The limit on orphans is not below the number of requests in flight and was lowered.
     OrphanLimitLowered {

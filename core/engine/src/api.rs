@@ -20,7 +20,7 @@ pub use messina_core::notify::{ClusterEvent, Note};
 pub use messina_core::policy;
 pub use messina_core::types;
 pub use messina_core::types::*;
-pub use messina_core::wire::{Consistency, SerialConsistency};
+pub use messina_core::wire::{Compression, Consistency, ProtocolVersion, SerialConsistency};
 
 pub use crate::execute::Execute;
 pub use crate::lane::Lane;

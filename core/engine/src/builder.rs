@@ -9,6 +9,7 @@ use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
 use messina_core::policy::auth::{Credentials, PlainCredentials};
+use messina_core::wire::{Compression, ProtocolVersion};
 
 use crate::conn_task::Settings;
 use crate::control_task::ControlTask;
@@ -96,6 +97,18 @@ impl<R: Runtime> SessionBuilder<R> {
     pub fn application(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.config.application.name = Some(name.into());
         self.config.application.version = Some(version.into());
+        self
+    }
+
+    /// Compresses what is worth it, in both directions, with servers that offer it; off by default.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.config.connection.compression = Some(compression);
+        self
+    }
+
+    /// Speaks this version of the protocol with all servers. By default the newest that the first one knows is found.
+    pub fn protocol_version(mut self, version: ProtocolVersion) -> Self {
+        self.config.connection.version = Some(version);
         self
     }
 

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use crate::error::session::ConfigError;
+use crate::wire::{Compression, ProtocolVersion};
+
 /// Says how connections are opened, kept alive and given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionConfig {
@@ -17,9 +20,48 @@ pub struct ConnectionConfig {
     pub keepalive_interval: Option<Duration>,
     /// Limits the wait for a sign of life after such a question. 10 s: longer than any pause of a healthy server.
     pub keepalive_timeout: Duration,
+    /// Fixes the protocol version. Unset, the newest that this build and the cluster have in common is found and kept
+    /// for the whole session.
+    pub version: Option<ProtocolVersion>,
+    /// Asks for this compression where the server offers it; none by default, because within one network the work
+    /// costs more than the bytes it saves. Version 5 has LZ4 alone.
+    pub compression: Option<Compression>,
     /// Sets the socket options.
     pub socket: SocketOptions,
 }
+
+impl ConnectionConfig {
+    /// Returns the protocol version to try first.
+    pub fn first_version(&self) -> ProtocolVersion {
+        self.version.unwrap_or(NEWEST)
+    }
+
+    /// Checks what can be checked before anything is dialled.
+    ///
+    /// # Errors
+    /// This build cannot do what is asked for, or no server could.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if let Some(version) = self.version.filter(|version| NEWEST < *version) {
+            return Err(ConfigError::VersionNotBuiltIn { version });
+        }
+        match self.compression {
+            Some(compression) if !compression.is_built_in() => {
+                Err(ConfigError::CompressionNotBuiltIn { compression })
+            }
+            Some(Compression::Snappy) if self.version == Some(ProtocolVersion::V5) => {
+                Err(ConfigError::SnappyNeedsVersion4)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Is the newest protocol version that this build speaks.
+const NEWEST: ProtocolVersion = if cfg!(feature = "v5") {
+    ProtocolVersion::V5
+} else {
+    ProtocolVersion::V4
+};
 
 impl Default for ConnectionConfig {
     fn default() -> Self {
@@ -28,6 +70,8 @@ impl Default for ConnectionConfig {
             handshake_timeout: Duration::from_secs(5),
             keepalive_interval: Some(Duration::from_secs(30)),
             keepalive_timeout: Duration::from_secs(10),
+            version: None,
+            compression: None,
             socket: SocketOptions::default(),
         }
     }
@@ -53,6 +97,33 @@ impl Default for SocketOptions {
             keepalive: None,
             recv_buffer: None,
             send_buffer: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snappy_is_refused_where_the_version_has_none() {
+        let mut config = ConnectionConfig {
+            compression: Some(Compression::Snappy),
+            ..ConnectionConfig::default()
+        };
+        let built_in = |error| match Compression::Snappy.is_built_in() {
+            true => error,
+            false => Err(ConfigError::CompressionNotBuiltIn {
+                compression: Compression::Snappy,
+            }),
+        };
+        assert_eq!(config.check(), built_in(Ok(())));
+        config.version = Some(ProtocolVersion::V5);
+        if cfg!(feature = "v5") {
+            assert_eq!(
+                config.check(),
+                built_in(Err(ConfigError::SnappyNeedsVersion4))
+            );
         }
     }
 }

@@ -84,6 +84,7 @@ impl SessionConfig {
         if let Some(name) = &self.keyspace {
             check_keyspace(name)?;
         }
+        self.connection.check()?;
         if self.pool.opening_max == 0 {
             return Err(ConfigError::Zero {
                 setting: "pool.opening_max",

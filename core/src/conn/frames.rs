@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::conn::output::ConnectionOutput;
+use crate::conn::pack::Packer;
 use crate::conn::phase::{Say, Step};
 use crate::conn::streams::Answered;
 use crate::conn::{Connection, EVENT_STREAM, HANDSHAKE_STREAM, KEEPALIVE_STREAM, Phase};
 use crate::error::connect::{ConnectCause, ConnectionError};
 use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::notify::Note;
+use crate::wire::compress::unpack_body;
 use crate::wire::{
-    Direction, Flags, FrameHeader, Opcode, RawHeader, Response, ResponseFrame, ServerEvent,
+    Direction, Flags, FrameHeader, Opcode, ProtocolVersion, RawHeader, Response, ResponseFrame,
+    ServerEvent,
 };
 
 impl Connection {
@@ -27,7 +30,7 @@ impl Connection {
             let Some(bytes) = self.recv.header() else {
                 break;
             };
-            let header = match self.check_header(RawHeader::parse(bytes)) {
+            let mut header = match self.check_header(RawHeader::parse(bytes)) {
                 Ok(header) => header,
                 Err(Refused::Protocol(error)) => return Err(error),
                 Err(Refused::Version(server)) => {
@@ -38,6 +41,8 @@ impl Connection {
             let Some(body) = self.recv.take_body(header.length) else {
                 break;
             };
+            let agreed = self.features.compression;
+            let body = unpack_body(&mut header, body, agreed, self.body_max)?;
             self.handle_frame(now, ResponseFrame { header, body })?;
             if matches!(self.phase, Phase::Closed(_)) {
                 return Ok(());
@@ -113,7 +118,10 @@ impl Connection {
                 length: header.length,
                 max,
             }
-        } else if header.flags.contains(Flags::COMPRESSION) {
+        } else if header.flags.contains(Flags::COMPRESSION)
+            && self.features.compression.is_none()
+            && self.plan.version == ProtocolVersion::V4
+        {
             ProtocolErrorKind::CompressionNotAgreed
         } else {
             return Ok(header);
@@ -208,6 +216,14 @@ impl Connection {
             .for_each(|note| self.put(ConnectionOutput::Note(note)));
         match said {
             Ok(Say::Ready(info)) => self.open(now, info),
+            Ok(say @ Say::Startup(_)) => {
+                if let (Some(compression), ProtocolVersion::V4) =
+                    (self.features.compression, self.plan.version)
+                {
+                    self.packer = Some(Box::new(Packer::new(compression)));
+                }
+                say.with_request(|request| self.say(request, HANDSHAKE_STREAM));
+            }
             Ok(say) => {
                 say.with_request(|request| self.say(request, HANDSHAKE_STREAM));
             }

@@ -20,6 +20,7 @@ mod frames;
 mod keepalive;
 mod line;
 mod output;
+mod pack;
 mod phase;
 pub mod plan;
 mod recv;
@@ -35,6 +36,7 @@ pub use plan::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan
 use keepalive::{Keepalive, Verdict};
 use line::Line;
 use output::Queued;
+use pack::Packer;
 use phase::Handshake;
 use recv::RecvBuffer;
 use send::SendBuffer;
@@ -62,6 +64,8 @@ pub struct Connection {
     info: Option<ConnectionInfo>,
     recv: RecvBuffer,
     send: SendBuffer,
+    /// Compresses requests, where that was agreed on and bodies are what is compressed.
+    packer: Option<Box<Packer>>,
     streams: Streams,
     line: Line,
     deadlines: DeadlineWheel,
@@ -109,6 +113,7 @@ impl Connection {
             info: None,
             recv: RecvBuffer::new(),
             send: SendBuffer::default(),
+            packer: None,
             streams: Streams::new(limits.in_flight_effective()),
             line: Line::default(),
             deadlines: DeadlineWheel::new(now),

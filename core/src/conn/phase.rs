@@ -10,8 +10,8 @@ use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::notify::Note;
 use crate::report::startup::startup_options;
 use crate::wire::{
-    Envelope, EventKind, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestRef, Response,
-    ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Supported,
+    Compression, Envelope, EventKind, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestRef,
+    Response, ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Supported,
 };
 
 /// Goes through the steps of one connection.
@@ -127,11 +127,30 @@ impl Handshake {
 
     fn start_up(&mut self, plan: &ConnectionPlan, supported: Supported) -> Say {
         self.features = agree(plan.version, &supported);
+        self.features.compression = self.compression(plan, &supported);
         let startup = startup_options(&plan.session, &supported, &self.features);
         self.notes.extend(startup.notes);
         self.supported = supported;
         self.step = Step::Startup;
         Say::Startup(startup.options)
+    }
+
+    /// Returns the compression that is wanted, if the server and the version have it.
+    fn compression(&mut self, plan: &ConnectionPlan, supported: &Supported) -> Option<Compression> {
+        let compression = plan.session.connection.compression?;
+        let offered = supported.offered();
+        let usable = match compression {
+            Compression::Lz4 => offered.lz4,
+            Compression::Snappy => offered.snappy && plan.version == ProtocolVersion::V4,
+        };
+        if usable && compression.is_built_in() {
+            return Some(compression);
+        }
+        self.notes.push(Note::CompressionNotOffered {
+            address: plan.address.clone(),
+            compression,
+        });
+        None
     }
 
     fn log_in(

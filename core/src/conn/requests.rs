@@ -41,6 +41,9 @@ impl Connection {
             self.send.truncate(start);
             return Err(SubmitError::Encode(error));
         }
+        if let Some(packer) = &mut self.packer {
+            packer.pack(&mut self.send, start);
+        }
         let sent = InFlight {
             ticket,
             opcode: request.opcode(),
@@ -113,6 +116,9 @@ impl Connection {
             let start = self.send.end();
             waiting.frame.address_to(stream);
             self.send.append(waiting.frame);
+            if let Some(packer) = &mut self.packer {
+                packer.pack(&mut self.send, start);
+            }
             let Waiting {
                 ticket,
                 opcode,

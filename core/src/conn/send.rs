@@ -7,7 +7,7 @@ use std::io::IoSlice;
 
 use bytes::Bytes;
 
-use crate::wire::FrameSink;
+use crate::wire::{FrameHeader, FrameSink, RawHeader};
 
 /// Queues frames in the order they are sent.
 ///
@@ -126,6 +126,70 @@ impl SendBuffer {
         };
     }
 
+    /// Returns the frame that was encoded last and starts here; none when payloads are chained to it.
+    pub(crate) fn last(&self, start: u64) -> Option<&[u8]> {
+        if self.splices.back().is_some_and(|last| start < last.at) {
+            return None;
+        }
+        self.bytes.get(self.index(start)..)
+    }
+
+    /// Copies the frame that was encoded last and starts here, its chained payloads included.
+    pub(crate) fn copy_last(&self, start: u64, out: &mut Vec<u8>) {
+        let mut cursor = self.index(start);
+        let own = self.splices.partition_point(|splice| splice.at <= start);
+        for splice in self.splices.iter().skip(own) {
+            let at = self.index(splice.at);
+            out.extend_from_slice(self.bytes.get(cursor..at).unwrap_or_default());
+            cursor = at;
+            if let SpliceKind::Chain(payload) = &splice.kind {
+                out.extend_from_slice(payload);
+            }
+        }
+        out.extend_from_slice(self.bytes.get(cursor..).unwrap_or_default());
+    }
+
+    /// Returns the position of the next byte to be sent, and whether a chained payload comes before it.
+    pub(crate) fn front(&mut self) -> (u64, bool) {
+        self.skip_holes();
+        let head = self.base + to_u64(self.head);
+        let chained = self.splices.front().is_some_and(|first| first.at == head);
+        (head, chained)
+    }
+
+    /// Returns the length of the next frame; to be asked only where one starts.
+    pub(crate) fn frame_len(&mut self) -> Option<usize> {
+        self.skip_holes();
+        let header = self.bytes.get(self.head..)?.first_chunk()?;
+        let body = usize::try_from(RawHeader::parse(header).length).ok()?;
+        FrameHeader::LEN.checked_add(body)
+    }
+
+    /// Moves the next bytes, at most `max`, to the end of `out`: they count as sent. Returns how many there were.
+    pub(crate) fn pull(&mut self, max: usize, out: &mut Vec<u8>) -> usize {
+        let mut left = max;
+        while 0 < left {
+            self.skip_holes();
+            let until = match self.splices.front() {
+                Some(splice) => self.index(splice.at),
+                None => self.bytes.len(),
+            };
+            let next = match self.splices.front() {
+                _ if self.head < until => self.bytes.get(self.head..until).unwrap_or_default(),
+                Some(Splice {
+                    kind: SpliceKind::Chain(payload),
+                    ..
+                }) => payload,
+                _ => break,
+            };
+            let part = next.len().min(left);
+            out.extend_from_slice(next.get(..part).unwrap_or_default());
+            left -= part;
+            self.sent(part);
+        }
+        max - left
+    }
+
     /// Queues a frame that was encoded elsewhere.
     pub(crate) fn append(&mut self, frame: LooseFrame) {
         let mut done = 0;
@@ -234,6 +298,10 @@ impl SendBuffer {
             self.bytes = Vec::new();
             self.splices.shrink_to_fit();
         }
+    }
+
+    fn index(&self, position: u64) -> usize {
+        usize::try_from(position.saturating_sub(self.base)).unwrap_or(usize::MAX)
     }
 
     fn skip_holes(&mut self) {

@@ -12,6 +12,8 @@ use crate::policy::auth::PlainCredentials;
 use crate::seed::Seed;
 use crate::wire::{Direction, EventKind, ParamsRef, RawHeader, Response, ServerEvent};
 
+#[cfg(all(feature = "lz4", feature = "snappy"))]
+mod compression;
 mod framing;
 mod handshake;
 mod requests;

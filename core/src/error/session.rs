@@ -12,6 +12,7 @@ use super::connect::{ConnectError, ConnectionError};
 use super::protocol::ProtocolError;
 use crate::conn::plan::Address;
 use crate::wire::server_error::ServerError;
+use crate::wire::{Compression, ProtocolVersion};
 
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +49,21 @@ pub enum ConfigError {
         /// The path of the setting.
         setting: &'static str,
     },
+    /// A protocol version that this build does not speak.
+    #[error("this build does not speak protocol version {}: enable the feature `v5`", .version.byte())]
+    VersionNotBuiltIn {
+        /// The version.
+        version: ProtocolVersion,
+    },
+    /// A compression algorithm that this build does not have.
+    #[error("this build has no {0} compression: enable the feature `{0}`", .compression.name())]
+    CompressionNotBuiltIn {
+        /// The algorithm.
+        compression: Compression,
+    },
+    /// Snappy and protocol version 5, which has no Snappy.
+    #[error("protocol version 5 has no snappy compression")]
+    SnappyNeedsVersion4,
 }
 
 /// What is wrong with the text of a contact point.

@@ -93,6 +93,13 @@ pub fn unpack_body(
 ///
 /// `frame` is one whole frame of version 4. OPTIONS and STARTUP come before an agreement is in force and stay plain.
 pub fn pack_frame(frame: &[u8], compression: Compression, out: &mut Vec<u8>) {
+    if !try_pack_frame(frame, compression, out) {
+        out.extend_from_slice(frame);
+    }
+}
+
+/// Appends a frame in compressed form, or nothing where that does not make it smaller or is not allowed.
+pub(crate) fn try_pack_frame(frame: &[u8], compression: Compression, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     if let Some((head, body)) = frame.split_first_chunk::<{ FrameHeader::LEN }>() {
         let raw = RawHeader::parse(head);
@@ -108,12 +115,12 @@ pub fn pack_frame(frame: &[u8], compression: Compression, out: &mut Vec<u8>) {
                 if let Some(place) = out.get_mut(start..start + FrameHeader::LEN) {
                     place.copy_from_slice(&header.to_bytes());
                 }
-                return;
+                return true;
             }
             out.truncate(start);
         }
     }
-    out.extend_from_slice(frame);
+    false
 }
 
 fn check_length(length: u32, max: u32) -> Result<(), ProtocolError> {
