@@ -1,20 +1,20 @@
-//! `derive(FromValue)`.
+//! `derive(FromValue)` for structs.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::input::{Field, Input};
+use crate::input::{Field, Input, Layout};
 
-pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
+pub(crate) fn expand(input: &Input) -> TokenStream {
     let (name, krate) = (&input.name, &input.krate);
-    let generics = input.read_impl(&quote!(#krate::types::FromValue<'__r>));
+    let bound = quote!(#krate::types::FromValue<'__r>);
+    let generics = input.read_impl(&bound, &bound);
     let (head, arguments, bounds) = (&generics.head, &generics.arguments, &generics.bounds);
-    let (check, read) = if input.tuple {
-        transparent(input)?
-    } else {
-        (udt_check(input), udt_read(input))
+    let (check, read) = match input.inner() {
+        Some(field) => transparent(input, field),
+        None => (udt_check(input), udt_read(input)),
     };
-    Ok(quote! {
+    quote! {
         #[automatically_derived]
         impl #head #krate::types::FromValue<'__r> for #name #arguments #bounds {
             fn check(
@@ -31,13 +31,12 @@ pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
                 #read
             }
         }
-    })
+    }
 }
 
 /// A struct around one value is read as that value.
-fn transparent(input: &Input) -> syn::Result<(TokenStream, TokenStream)> {
+fn transparent(input: &Input, field: &Field) -> (TokenStream, TokenStream) {
     let krate = &input.krate;
-    let field = only_field(input)?;
     let ty = input.read_type(field);
     let built = input.build(|_, _| quote!(value));
     let check = quote!(<#ty as #krate::types::FromValue<'__r>>::check(ty));
@@ -47,33 +46,27 @@ fn transparent(input: &Input) -> syn::Result<(TokenStream, TokenStream)> {
             ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
         }
     };
-    Ok((check, read))
-}
-
-/// Returns the only field that is not skipped.
-pub(crate) fn only_field(input: &Input) -> syn::Result<&Field> {
-    let mut fields = input.columns();
-    match (fields.next(), fields.next()) {
-        (Some((_, field)), None) => Ok(field),
-        _ => {
-            let message = "a tuple struct needs exactly one field to be a value; name the fields of a user-defined type";
-            Err(syn::Error::new(input.name.span(), message))
-        }
-    }
+    (check, read)
 }
 
 fn udt_check(input: &Input) -> TokenStream {
     let krate = &input.krate;
     let count = input.columns().count();
+    let order = input.layout == Layout::Order;
     let checks = input.columns().map(|(place, field)| {
-        let (ty, name, required) = (input.read_type(field), &field.name, !field.default);
-        if input.order {
+        let (ty, name) = (input.read_type(field), &field.name);
+        let required = field.default.is_none();
+        if order {
             quote!(#krate::types::udt::check_read_at::<Self, #ty>(ty, #place)?;)
         } else {
             quote!(#krate::types::udt::check_read::<Self, #ty>(ty, #name, #required)?;)
         }
     });
-    let whole = if input.order {
+    let flattened = input.flattened().map(|field| {
+        let ty = input.read_type(field);
+        quote!(<#ty as #krate::types::FromValue<'__r>>::check(ty)?;)
+    });
+    let whole = if order {
         quote!(#krate::types::udt::check_order::<Self>(ty, #count)?;)
     } else {
         quote!(#krate::types::udt::udt_of::<Self>(ty)?;)
@@ -81,52 +74,54 @@ fn udt_check(input: &Input) -> TokenStream {
     quote! {
         #whole
         #(#checks)*
+        #(#flattened)*
         ::core::result::Result::Ok(())
     }
 }
 
 fn udt_read(input: &Input) -> TokenStream {
     let krate = &input.krate;
+    let order = input.layout == Layout::Order;
     let locals = input.columns().map(|(_, field)| {
         let (local, ty) = (&field.local, input.read_type(field));
         quote!(let mut #local: ::core::option::Option<#ty> = ::core::option::Option::None;)
     });
+    let flattened = input.flattened().map(|field| {
+        let (local, ty) = (&field.local, input.read_type(field));
+        quote!(let #local = <#ty as #krate::types::FromValue<'__r>>::from_value(ty, cell)?;)
+    });
     let arms = input.columns().map(|(place, field)| {
         let (local, ty, name) = (&field.local, input.read_type(field), &field.name);
-        let read = if field.default {
-            quote!(field.read::<::core::option::Option<#ty>>()?.unwrap_or_default())
-        } else {
-            quote!(field.read::<#ty>()?)
+        let read = match &field.default {
+            // What is null stays `None` and becomes the default below.
+            Some(_) => quote!(field.read::<::core::option::Option<#ty>>()?),
+            None => quote!(::core::option::Option::Some(field.read::<#ty>()?)),
         };
-        let pattern = if input.order {
-            quote!(#place)
-        } else {
-            quote!(#name)
-        };
-        quote!(#pattern => #local = ::core::option::Option::Some(#read),)
+        let pattern = if order { quote!(#place) } else { quote!(#name) };
+        quote!(#pattern => #local = #read,)
     });
-    let key = if input.order {
+    let key = if order {
         quote!(field.place)
     } else {
         quote!(field.name)
     };
     let built = input.build(|_, field| {
         let (local, name) = (&field.local, &field.name);
-        if field.default {
-            quote!(#local.unwrap_or_default())
-        } else {
-            quote! {
+        match &field.default {
+            Some(default) => quote!(#local.unwrap_or_else(#default)),
+            None => quote! {
                 match #local {
                     ::core::option::Option::Some(value) => value,
                     ::core::option::Option::None => {
                         return ::core::result::Result::Err(#krate::types::udt::missing::<Self>(ty, #name));
                     }
                 }
-            }
+            },
         }
     });
     quote! {
         let mut fields = #krate::types::udt::UdtFields::new::<Self>(ty, cell)?;
+        #(#flattened)*
         #(#locals)*
         while let ::core::option::Option::Some(field) = fields.next_field()? {
             match #key {

@@ -1,26 +1,38 @@
 //! The struct behind a derive: its fields, names and generics, the same for all four.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Fields, GenericParam, Generics, Index, Lifetime, Member};
+use syn::{Attribute, DataStruct, Fields, GenericParam, Generics, Index, Lifetime, LitStr, Member};
 
-use crate::attrs::{FieldAttrs, StructAttrs};
+use crate::attrs::{ContainerAttrs, FieldAttrs};
+use crate::case::Case;
+use crate::errors::Errors;
 
 /// A struct to derive for.
 pub(crate) struct Input {
     pub(crate) name: Ident,
     /// Where the API is.
     pub(crate) krate: TokenStream,
-    /// Whether fields are matched by place.
-    pub(crate) order: bool,
+    pub(crate) layout: Layout,
     /// Whether this is a tuple struct.
-    pub(crate) tuple: bool,
+    tuple: bool,
     pub(crate) fields: Vec<Field>,
     generics: Generics,
+}
+
+/// How the fields find what they are read from or written as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// By their names.
+    Names,
+    /// By their places.
+    Order,
+    /// The only field is the whole.
+    Transparent,
 }
 
 /// A field of the struct.
@@ -31,57 +43,110 @@ pub(crate) struct Field {
     pub(crate) ty: TokenStream,
     /// The name of its column.
     pub(crate) name: String,
-    pub(crate) skip: bool,
-    pub(crate) default: bool,
+    pub(crate) role: Role,
+    /// The function that makes its value where there is none.
+    pub(crate) default: Option<TokenStream>,
+    /// Whether that function is `Default::default`.
+    plain_default: bool,
+}
+
+/// What a field is to the columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has a column.
+    Column,
+    /// It has none.
+    Skipped,
+    /// Its own fields have columns.
+    Flattened,
 }
 
 impl Input {
-    pub(crate) fn new(input: DeriveInput) -> syn::Result<Self> {
-        let Data::Struct(data) = &input.data else {
-            let message = "this derive is for structs; implement the trait by hand for other types";
-            return Err(syn::Error::new(input.ident.span(), message));
-        };
-        let attrs = StructAttrs::new(&input.attrs)?;
+    pub(crate) fn new(
+        name: Ident,
+        attrs: &[Attribute],
+        generics: Generics,
+        data: &DataStruct,
+    ) -> syn::Result<Self> {
+        let mut errors = Errors::default();
+        let attrs = ContainerAttrs::new(attrs, &mut errors);
         let tuple = matches!(data.fields, Fields::Unnamed(_));
-        let fields = data
-            .fields
-            .iter()
-            .enumerate()
-            .map(|(index, field)| Field::new(index, field))
-            .collect::<syn::Result<Vec<_>>>()?;
-        let order = attrs.order || tuple;
-        if !order {
-            unique(&fields)?;
+        let layout = layout(&attrs, tuple, &mut errors);
+        let case = attrs.rename_all.map(|(case, _)| case);
+        let mut fields = Vec::new();
+        for (index, field) in data.fields.iter().enumerate() {
+            fields.push(Field::new(index, field, layout, case, &mut errors));
+        }
+        match layout {
+            Layout::Names => unique(&fields, &mut errors),
+            Layout::Transparent if single(&fields).is_none() => errors.at(
+                name.span(),
+                "a transparent struct has exactly one field that is not skipped",
+            ),
+            Layout::Transparent | Layout::Order => {}
         }
         let krate = match attrs.krate {
             Some(path) => path.to_token_stream(),
             None => crate::krate::path(),
         };
-        Ok(Self {
-            name: input.ident,
+        errors.or(Self {
+            name,
             krate,
-            order,
+            layout,
             tuple,
             fields,
-            generics: input.generics,
+            generics,
         })
+    }
+
+    /// Turns a tuple struct into what it is as a value: its only field.
+    pub(crate) fn as_value(mut self) -> syn::Result<Self> {
+        if self.tuple && self.layout == Layout::Order {
+            if single(&self.fields).is_none() {
+                let message = "a tuple struct needs exactly one field to be a value; name the fields of a user-defined type";
+                return Err(syn::Error::new(self.name.span(), message));
+            }
+            self.layout = Layout::Transparent;
+        }
+        Ok(self)
+    }
+
+    /// Returns the field of a transparent struct.
+    pub(crate) fn inner(&self) -> Option<&Field> {
+        match self.layout {
+            Layout::Transparent => single(&self.fields),
+            Layout::Names | Layout::Order => None,
+        }
+    }
+
+    /// Returns the fields whose own fields have columns.
+    pub(crate) fn flattened(&self) -> impl Iterator<Item = &Field> {
+        self.fields
+            .iter()
+            .filter(|field| field.role == Role::Flattened)
     }
 
     /// Returns the fields that have a column, with their places among them.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &Field)> {
-        self.fields.iter().filter(|field| !field.skip).enumerate()
+        self.fields
+            .iter()
+            .filter(|field| field.role == Role::Column)
+            .enumerate()
     }
 
-    /// Returns the expressions that build the struct, where each field with a column is given by `read`.
+    /// Returns the expression that builds the struct, where each field with a column is given by `read`; what was
+    /// flattened lies in its local variable.
     pub(crate) fn build(&self, mut read: impl FnMut(usize, &Field) -> TokenStream) -> TokenStream {
         let mut place = 0;
         let fields = self.fields.iter().map(|field| {
-            let member = &field.member;
-            let value = if field.skip {
-                quote!(::core::default::Default::default())
-            } else {
-                place += 1;
-                read(place - 1, field)
+            let (member, local) = (&field.member, &field.local);
+            let value = match field.role {
+                Role::Skipped => quote!(::core::default::Default::default()),
+                Role::Flattened => quote!(#local),
+                Role::Column => {
+                    place += 1;
+                    read(place - 1, field)
+                }
             };
             quote!(#member: #value)
         });
@@ -90,26 +155,34 @@ impl Input {
     }
 
     /// Returns the pieces of an `impl` that reads: every lifetime of the struct becomes `'__r`, that of the page.
-    pub(crate) fn read_impl(&self, bound: &TokenStream) -> Impl {
-        let lives: Vec<Ident> = self
-            .generics
-            .lifetimes()
-            .map(|life| life.lifetime.ident.clone())
-            .collect();
+    ///
+    /// `bound` is for the types of fields with columns, `flat` for those that are flattened.
+    pub(crate) fn read_impl(&self, bound: &TokenStream, flat: &TokenStream) -> Impl {
+        let lives = self.lives();
         let page = |tokens: TokenStream| rename_lifetimes(tokens, &lives);
         let params = self.params().map(|param| page(param.to_token_stream()));
         let head = quote!(<'__r, #(#params),*>);
-        let mut pieces = self.pieces(head, quote!('__r), bound);
+        let default = quote!(::core::default::Default);
+        let mut pieces = self.pieces(head, quote!('__r), |field| match field.role {
+            Role::Skipped => vec![&default],
+            Role::Flattened => vec![flat],
+            Role::Column if field.plain_default => vec![bound, &default],
+            Role::Column => vec![bound],
+        });
         pieces.bounds = page(pieces.bounds);
         pieces
     }
 
-    /// Returns the pieces of an `impl` that writes.
-    pub(crate) fn write_impl(&self, bound: &TokenStream) -> Impl {
+    /// Returns the pieces of an `impl` that writes; the bounds are as for [`Self::read_impl`].
+    pub(crate) fn write_impl(&self, bound: &TokenStream, flat: &TokenStream) -> Impl {
         let lives = self.generics.lifetimes();
         let params = self.params();
         let head = quote!(<#(#lives,)* #(#params),*>);
-        let mut pieces = self.pieces(head, TokenStream::new(), bound);
+        let mut pieces = self.pieces(head, TokenStream::new(), |field| match field.role {
+            Role::Skipped => Vec::new(),
+            Role::Flattened => vec![flat],
+            Role::Column => vec![bound],
+        });
         let (_, arguments, _) = self.generics.split_for_impl();
         pieces.arguments = arguments.to_token_stream();
         pieces
@@ -117,15 +190,22 @@ impl Input {
 
     /// Returns the type of a field as it is in a reading `impl`.
     pub(crate) fn read_type(&self, field: &Field) -> TokenStream {
-        let lives: Vec<Ident> = self
-            .generics
-            .lifetimes()
-            .map(|life| life.lifetime.ident.clone())
-            .collect();
-        rename_lifetimes(field.ty.clone(), &lives)
+        rename_lifetimes(field.ty.clone(), &self.lives())
     }
 
-    fn pieces(&self, head: TokenStream, life: TokenStream, bound: &TokenStream) -> Impl {
+    fn lives(&self) -> Vec<Ident> {
+        self.generics
+            .lifetimes()
+            .map(|life| life.lifetime.ident.clone())
+            .collect()
+    }
+
+    fn pieces<'b>(
+        &self,
+        head: TokenStream,
+        life: TokenStream,
+        bounds_of: impl Fn(&Field) -> Vec<&'b TokenStream>,
+    ) -> Impl {
         let mut arguments = Vec::new();
         for param in &self.generics.params {
             match param {
@@ -149,12 +229,11 @@ impl Input {
                 continue;
             }
             let ty = &field.ty;
-            if !field.skip {
-                bounds.push(quote!(#ty: #bound));
-            }
-            if field.skip || field.default {
-                bounds.push(quote!(#ty: ::core::default::Default));
-            }
+            bounds.extend(
+                bounds_of(field)
+                    .into_iter()
+                    .map(|bound| quote!(#ty: #bound)),
+            );
         }
         Impl {
             head,
@@ -192,38 +271,115 @@ pub(crate) struct Impl {
 }
 
 impl Field {
-    fn new(index: usize, field: &syn::Field) -> syn::Result<Self> {
-        let attrs = FieldAttrs::new(&field.attrs)?;
-        if attrs.skip && (attrs.default || attrs.rename.is_some()) {
-            return Err(syn::Error::new(
-                field.span(),
-                "a skipped field has no other attributes",
-            ));
-        }
-        let (member, name) = match &field.ident {
+    fn new(
+        index: usize,
+        field: &syn::Field,
+        layout: Layout,
+        case: Option<Case>,
+        errors: &mut Errors,
+    ) -> Self {
+        let attrs = FieldAttrs::new(&field.attrs, errors);
+        let role = match (attrs.skip, attrs.flatten) {
+            (Some(_), _) => Role::Skipped,
+            (None, Some(_)) => Role::Flattened,
+            (None, None) => Role::Column,
+        };
+        check_attrs(&attrs, role, layout, errors);
+        let (member, plain) = match &field.ident {
             Some(ident) => (Member::Named(ident.clone()), ident.unraw().to_string()),
             None => (Member::Unnamed(Index::from(index)), index.to_string()),
         };
-        Ok(Self {
+        let name = match (&attrs.rename, case) {
+            (Some(name), _) => name.value(),
+            (None, Some(case)) => case.apply(&plain),
+            (None, None) => plain,
+        };
+        let function = attrs.default.as_ref().map(|attr| attr.function.as_ref());
+        Self {
             member,
             local: format_ident!("__field_{index}"),
             ty: field.ty.to_token_stream(),
-            name: attrs.rename.map_or(name, |rename| rename.value()),
-            skip: attrs.skip,
-            default: attrs.default,
-        })
+            name,
+            role,
+            plain_default: function.is_some_and(|function| function.is_none()),
+            default: function.map(|function| match function {
+                Some(path) => path.to_token_stream(),
+                None => quote!(::core::default::Default::default),
+            }),
+        }
     }
 }
 
-fn unique(fields: &[Field]) -> syn::Result<()> {
-    let mut names = BTreeSet::new();
-    for field in fields.iter().filter(|field| !field.skip) {
-        if !names.insert(&field.name) {
-            let message = format!("two fields have the name \"{}\"", field.name);
-            return Err(syn::Error::new(field.member.span(), message));
+/// Decides how fields are found, and refuses what contradicts that.
+fn layout(attrs: &ContainerAttrs, tuple: bool, errors: &mut Errors) -> Layout {
+    if let Some((_, span)) = attrs.stored {
+        errors.at(span, "this says how an enum is stored");
+    }
+    let layout = match (attrs.transparent, attrs.order) {
+        (Some(span), Some(_)) => {
+            errors.at(span, "a struct is either `transparent` or in `order`");
+            Layout::Transparent
+        }
+        (Some(_), None) => Layout::Transparent,
+        (None, Some(_)) => Layout::Order,
+        (None, None) if tuple => Layout::Order,
+        (None, None) => Layout::Names,
+    };
+    if let (true, Some((_, span))) = (layout != Layout::Names, &attrs.rename_all) {
+        errors.at(*span, NO_NAMES);
+    }
+    layout
+}
+
+/// Refuses attributes of a field that contradict one another, or the struct.
+fn check_attrs(attrs: &FieldAttrs, role: Role, layout: Layout, errors: &mut Errors) {
+    let rename = attrs.rename.as_ref().map(LitStr::span);
+    let default = attrs.default.as_ref().map(|default| default.span);
+    let others = [rename, default].into_iter().flatten();
+    match role {
+        Role::Skipped => others
+            .chain(attrs.flatten)
+            .for_each(|span| errors.at(span, "a skipped field has no other attributes")),
+        Role::Flattened => {
+            others.for_each(|span| errors.at(span, "a flattened field has no other attributes"));
+            if let (true, Some(span)) = (layout != Layout::Names, attrs.flatten) {
+                errors.at(span, "only fields that are found by name can be flattened");
+            }
+        }
+        Role::Column => {
+            if let (true, Some(span)) = (layout != Layout::Names, rename) {
+                errors.at(span, NO_NAMES);
+            }
+            if let (Layout::Transparent, Some(span)) = (layout, default) {
+                errors.at(
+                    span,
+                    "the field of a transparent struct is all there is; use `Option`",
+                );
+            }
         }
     }
-    Ok(())
+}
+
+const NO_NAMES: &str = "the fields of this struct are not found by name";
+
+/// Returns the only field that is not skipped.
+fn single(fields: &[Field]) -> Option<&Field> {
+    let mut fields = fields.iter().filter(|field| field.role == Role::Column);
+    match (fields.next(), fields.next()) {
+        (Some(field), None) => Some(field),
+        _ => None,
+    }
+}
+
+fn unique(fields: &[Field], errors: &mut Errors) {
+    let mut seen = BTreeMap::new();
+    for field in fields.iter().filter(|field| field.role == Role::Column) {
+        if let Some(first) = seen.insert(&field.name, &field.member) {
+            let first = first.to_token_stream();
+            let message = format!("\"{}\" is also the name of `{first}`", field.name);
+            errors.at(field.member.span(), message);
+        }
+    }
 }
 
 /// Says whether one of these names occurs in a type.

@@ -3,38 +3,36 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::input::Input;
+use crate::input::{Input, Layout};
 
-pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
+pub(crate) fn expand(input: &Input) -> TokenStream {
     let (name, krate) = (&input.name, &input.krate);
-    let generics = input.write_impl(&quote!(#krate::types::ToValue));
-    let (head, arguments, bounds) = (&generics.head, &generics.arguments, &generics.bounds);
-    let count = input.columns().count();
-    let body = if input.order {
-        let writes = input.columns().map(|(place, field)| {
-            let member = &field.member;
-            quote!(#place => out.write(&column.ty, &self.#member),)
-        });
-        quote! {
-            #krate::types::row::write_in_order(columns, #count, |place, column| match place {
-                #(#writes)*
-                _ => ::core::result::Result::Ok(()),
-            })
-        }
-    } else {
-        let names = input.columns().map(|(_, field)| &field.name);
-        let writes = input.columns().map(|(place, field)| {
-            let member = &field.member;
-            quote!(#place => out.write(&column.ty, &self.#member),)
-        });
-        quote! {
-            #krate::types::row::write_by_name(columns, &[#(#names),*], |place, column| match place {
-                #(#writes)*
-                _ => ::core::result::Result::Ok(()),
-            })
-        }
+    let inner = input.inner();
+    let bound = match inner {
+        Some(_) => quote!(#krate::types::ToRow),
+        None => quote!(#krate::types::ToValue),
     };
-    Ok(quote! {
+    let generics = input.write_impl(&bound, &quote!(#krate::types::NamedRow));
+    let (head, arguments, bounds) = (&generics.head, &generics.arguments, &generics.bounds);
+    let write = match inner {
+        Some(field) => {
+            let member = &field.member;
+            quote!(#krate::types::ToRow::to_row(&self.#member, columns, out))
+        }
+        None if input.layout == Layout::Order => in_order(input),
+        None => quote!(#krate::types::row::write_named(self, columns, out)),
+    };
+    let named = match input.layout {
+        Layout::Names => {
+            let named = named(input);
+            quote! {
+                #[automatically_derived]
+                impl #head #krate::types::NamedRow for #name #arguments #bounds { #named }
+            }
+        }
+        Layout::Order | Layout::Transparent => TokenStream::new(),
+    };
+    quote! {
         #[automatically_derived]
         impl #head #krate::types::ToRow for #name #arguments #bounds {
             fn to_row(
@@ -42,8 +40,93 @@ pub(crate) fn expand(input: &Input) -> syn::Result<TokenStream> {
                 columns: &[#krate::types::ColumnSpec],
                 out: &mut #krate::types::RowWriter<'_>,
             ) -> ::core::result::Result<(), #krate::types::EncodeError> {
-                #body
+                #write
             }
         }
+
+        #named
+    }
+}
+
+fn writes(input: &Input) -> impl Iterator<Item = TokenStream> {
+    input.columns().map(|(place, field)| {
+        let member = &field.member;
+        quote!(#place => out.write(&column.ty, &self.#member),)
     })
+}
+
+fn in_order(input: &Input) -> TokenStream {
+    let krate = &input.krate;
+    let count = input.columns().count();
+    let writes = writes(input);
+    quote! {
+        #krate::types::row::write_in_order(columns, #count, |place, column| match place {
+            #(#writes)*
+            _ => ::core::result::Result::Ok(()),
+        })
+    }
+}
+
+/// The values by their names: first those of the struct itself, then those of each flattened field.
+fn named(input: &Input) -> TokenStream {
+    let krate = &input.krate;
+    let count = input.columns().count();
+    let names = input.columns().map(|(_, field)| &field.name);
+    let writes = writes(input);
+    let types: Vec<_> = input.flattened().map(|field| &field.ty).collect();
+    let members = input.flattened().map(|field| &field.member);
+    let row = quote!(#krate::types::NamedRow);
+    let (name_behind, write_behind) = if types.is_empty() {
+        let none = quote!(::core::option::Option::None);
+        (none, quote!(::core::result::Result::Ok(())))
+    } else {
+        let name_behind = quote! {{
+            let place = place - #count;
+            #(
+                if place < <#types as #row>::COUNT {
+                    return <#types as #row>::name_at(place);
+                }
+                let place = place - <#types as #row>::COUNT;
+            )*
+            let _ = place;
+            ::core::option::Option::None
+        }};
+        let write_behind = quote! {{
+            let place = place - #count;
+            #(
+                if place < <#types as #row>::COUNT {
+                    return #row::write_at(&self.#members, place, column, out);
+                }
+                let place = place - <#types as #row>::COUNT;
+            )*
+            let _ = place;
+            ::core::result::Result::Ok(())
+        }};
+        (name_behind, write_behind)
+    };
+    quote! {
+        const COUNT: usize = #count #(+ <#types as #row>::COUNT)*;
+
+        #[inline]
+        fn name_at(place: usize) -> ::core::option::Option<&'static str> {
+            const NAMES: [&::core::primitive::str; #count] = [#(#names),*];
+            match NAMES.get(place) {
+                ::core::option::Option::Some(name) => ::core::option::Option::Some(name),
+                ::core::option::Option::None => #name_behind,
+            }
+        }
+
+        #[inline]
+        fn write_at(
+            &self,
+            place: usize,
+            column: &#krate::types::ColumnSpec,
+            out: &mut #krate::types::RowWriter<'_>,
+        ) -> ::core::result::Result<(), #krate::types::EncodeError> {
+            match place {
+                #(#writes)*
+                _ => #write_behind,
+            }
+        }
+    }
 }

@@ -278,6 +278,11 @@ pub enum DecodeErrorKind {
     TooDeep,
     /// A short value stands for more nulls than the driver unfolds.
     TooLarge,
+    /// No variant of the Rust enum stands for this value.
+    UnknownVariant {
+        /// The value as text, cut short where it is long.
+        value: Box<str>,
+    },
     /// The row has fewer columns than were asked for.
     NoColumn,
     /// An implementation outside of this crate failed.
@@ -406,6 +411,9 @@ impl fmt::Display for DecodeError {
             }
             DecodeErrorKind::TooDeep => f.write_str("the type nests too deep")?,
             DecodeErrorKind::TooLarge => f.write_str("the value unfolds to too many parts")?,
+            DecodeErrorKind::UnknownVariant { value } => {
+                write!(f, "no variant of the enum stands for {value:?}")?;
+            }
             DecodeErrorKind::NoColumn => f.write_str("the row has no such column")?,
             DecodeErrorKind::Custom(text) => f.write_str(text)?,
         }

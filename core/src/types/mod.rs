@@ -56,6 +56,7 @@ pub mod column_type;
 pub mod custom_type;
 pub mod decode;
 pub mod encode;
+pub mod enums;
 mod impls;
 pub mod row;
 pub mod udt;
@@ -67,10 +68,11 @@ pub use decode::{Cell, Entries, FromValue, Items, Parts};
 pub use encode::{ContentWriter, EncodedValues, RowWriter, ToValue, ValueWriter, encode_value};
 #[cfg(feature = "derive")]
 pub use messina_macros::{FromRow, FromValue, ToRow, ToValue};
-pub use row::{FromRow, Row, RowView, Rows, ToRow};
+pub use row::{FromRow, NamedRow, Row, RowView, Rows, ToRow};
+pub use udt::NamedFields;
 pub use value::{
     Date, Decimal, Duration, MaybeEmpty, MaybeUnset, NumberRangeError, ParseNumberError, Time,
-    Timestamp, Unset, Value, Varint,
+    TimeRangeError, Timestamp, Unset, Value, Varint,
 };
 
 pub use crate::error::value::{

@@ -13,6 +13,10 @@ use crate::types::encode::RowWriter;
 use crate::wire::read::Reader;
 use crate::wire::result::ColumnSpec;
 
+mod derived;
+
+pub use derived::{FieldPlan, Picked, write_in_order, write_named};
+
 /// Writes the values that a statement binds.
 ///
 /// Tuples, slices, arrays and `Vec` give values in order, maps by name, and `derive(ToRow)` makes a struct do either.
@@ -22,6 +26,50 @@ pub trait ToRow {
     /// # Errors
     /// When the number of values differs, a name is missing or unknown, or a value does not fit.
     fn to_row(&self, columns: &[ColumnSpec], out: &mut RowWriter<'_>) -> Result<(), EncodeError>;
+}
+
+/// Writes values that have names; `#[cql(flatten)]` puts them beside those of another struct.
+///
+/// `derive(ToRow)` implements it for structs whose fields are found by name.
+///
+/// ```
+/// # #[cfg(feature = "derive")] {
+/// use messina_core::ToRow;
+/// use messina_core::types::NamedRow;
+///
+/// #[derive(ToRow)]
+/// struct Key {
+///     id: i32,
+/// }
+///
+/// #[derive(ToRow)]
+/// struct User {
+///     name: String,
+///     #[cql(flatten)]
+///     key: Key,
+/// }
+///
+/// assert_eq!(User::COUNT, 2);
+/// assert_eq!((User::name_at(0), User::name_at(1)), (Some("name"), Some("id")));
+/// # }
+/// ```
+pub trait NamedRow {
+    /// How many values there are.
+    const COUNT: usize;
+
+    /// Returns the name of the value at this place, from zero; `None` behind the last.
+    fn name_at(place: usize) -> Option<&'static str>;
+
+    /// Writes the value at this place for a column of its name.
+    ///
+    /// # Errors
+    /// When the value does not fit the column.
+    fn write_at(
+        &self,
+        place: usize,
+        column: &ColumnSpec,
+        out: &mut RowWriter<'_>,
+    ) -> Result<(), EncodeError>;
 }
 
 /// Reads a row of a page; `'r` is the life of the page it may borrow from.
@@ -326,168 +374,6 @@ impl<'r> FromRow<'r> for Row<'r> {
     }
 }
 
-/// Remembers which column each of the `N` fields of a struct is read from.
-///
-/// The derives use it; it is public so that their code can.
-#[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct FieldPlan<const N: usize> {
-    columns: [Option<u16>; N],
-    /// Whether the fields are the first columns in order.
-    in_order: bool,
-    /// For each column the field it fills; empty when they are in order.
-    fields: Vec<Option<u16>>,
-}
-
-impl<const N: usize> FieldPlan<N> {
-    /// Finds each field's column by its name; a field that is not required may have none.
-    pub fn by_name<T>(
-        columns: &[ColumnSpec],
-        fields: [(&'static str, bool); N],
-    ) -> Result<Self, TypeError> {
-        let mut places = [None; N];
-        for (place, (name, required)) in places.iter_mut().zip(fields) {
-            let mut found = columns
-                .iter()
-                .enumerate()
-                .filter(|(_, column)| &*column.name == name);
-            *place = match (found.next(), found.next()) {
-                (Some((index, _)), None) => u16::try_from(index).ok(),
-                (None, _) if !required => None,
-                (None, _) => {
-                    return Err(TypeError::new::<T>(
-                        None,
-                        TypeErrorKind::Missing { name: name.into() },
-                    ));
-                }
-                (Some(_), Some(_)) => {
-                    return Err(TypeError::new::<T>(
-                        None,
-                        TypeErrorKind::Duplicate { name: name.into() },
-                    ));
-                }
-            };
-        }
-        let in_order = places
-            .iter()
-            .zip(0_u16..)
-            .all(|(place, index)| *place == Some(index));
-        let mut back = Vec::new();
-        if !in_order {
-            back.resize(columns.len(), None);
-            for (place, field) in places.iter().zip(0_u16..) {
-                if let Some(slot) = place.and_then(|place| back.get_mut(usize::from(place))) {
-                    *slot = Some(field);
-                }
-            }
-        }
-        Ok(Self {
-            columns: places,
-            in_order,
-            fields: back,
-        })
-    }
-
-    /// Takes the columns in order; there must be exactly as many as fields.
-    pub fn by_order<T>(columns: &[ColumnSpec]) -> Result<Self, TypeError> {
-        check_count::<T>(columns, N)?;
-        let mut places = [None; N];
-        for (place, index) in places.iter_mut().zip(0_u16..) {
-            *place = Some(index);
-        }
-        Ok(Self {
-            columns: places,
-            in_order: true,
-            fields: Vec::new(),
-        })
-    }
-
-    /// Checks the type of a field's column, if it has one.
-    pub fn check<'r, T: FromValue<'r>>(
-        &self,
-        columns: &[ColumnSpec],
-        field: usize,
-    ) -> Result<(), TypeError> {
-        let place = self.columns.get(field).copied().flatten();
-        match place.and_then(|place| columns.get(usize::from(place))) {
-            Some(column) => T::check(&column.ty).map_err(|error| error.in_column(&column.name)),
-            None => Ok(()),
-        }
-    }
-
-    /// Says whether the fields are the first columns in order, so that they can be read straight.
-    #[inline]
-    pub fn in_order(&self) -> bool {
-        self.in_order
-    }
-
-    /// Sorts the cells of a row to the fields they fill.
-    #[inline]
-    pub fn pick<'r>(&self, row: &mut RowView<'r>) -> Result<Picked<'r, '_, N>, DecodeError> {
-        let columns = row.columns.as_slice();
-        let mut cells = [None; N];
-        let mut reader = row.reader.clone();
-        for field in self.fields.iter().take(columns.len()) {
-            let bytes = reader.bytes()?;
-            if let Some(cell) = field.and_then(|field| cells.get_mut(usize::from(field))) {
-                *cell = bytes;
-            }
-        }
-        row.reader = reader;
-        row.columns = [].iter();
-        Ok(Picked {
-            cells,
-            places: &self.columns,
-            columns,
-            frame: row.frame,
-        })
-    }
-}
-
-/// The cells of one row, by field.
-#[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct Picked<'r, 'p, const N: usize> {
-    cells: [Option<&'r [u8]>; N],
-    places: &'p [Option<u16>; N],
-    columns: &'r [ColumnSpec],
-    frame: &'r Bytes,
-}
-
-impl<'r, const N: usize> Picked<'r, '_, N> {
-    /// Reads a field that has a column.
-    #[inline]
-    pub fn read<'a, T: FromValue<'a>>(&self, field: usize) -> Result<T, DecodeError>
-    where
-        'r: 'a,
-    {
-        let place = self.places.get(field).copied().flatten();
-        let column = place.and_then(|place| self.columns.get(usize::from(place)));
-        let (Some(column), Some(bytes)) = (column, self.cells.get(field)) else {
-            return Err(DecodeError::new(DecodeErrorKind::NoColumn));
-        };
-        match T::from_value(&column.ty, bytes.map(|bytes| Cell::new(self.frame, bytes))) {
-            Ok(value) => Ok(value),
-            Err(error) => Err(in_column(error, column)),
-        }
-    }
-
-    /// Reads a field that may have no column or no value.
-    #[inline]
-    pub fn read_or_default<'a, T: FromValue<'a> + Default>(
-        &self,
-        field: usize,
-    ) -> Result<T, DecodeError>
-    where
-        'r: 'a,
-    {
-        match self.places.get(field) {
-            Some(Some(_)) => self.read::<Option<T>>(field).map(Option::unwrap_or_default),
-            _ => Ok(T::default()),
-        }
-    }
-}
-
 /// Compares the number of columns with what `T` has.
 pub(crate) fn check_count<T>(columns: &[ColumnSpec], expected: usize) -> Result<(), TypeError> {
     let actual = columns.len();
@@ -516,56 +402,6 @@ pub fn check_values(columns: &[ColumnSpec], actual: usize) -> Result<(), EncodeE
         expected,
         actual,
     }))
-}
-
-/// Writes the values of a struct in order: `write` is told which of `count` fields the next column takes.
-#[doc(hidden)]
-pub fn write_in_order(
-    columns: &[ColumnSpec],
-    count: usize,
-    mut write: impl FnMut(usize, &ColumnSpec) -> Result<(), EncodeError>,
-) -> Result<(), EncodeError> {
-    check_values(columns, count)?;
-    columns.iter().enumerate().try_for_each(|(place, column)| {
-        write(place, column).map_err(|error| error.in_column(&column.name))
-    })
-}
-
-/// Writes the values of a struct by name: `write` is told which of `names` the next column asks for.
-///
-/// The derives use it; every name must be asked for, every column must be known.
-#[doc(hidden)]
-pub fn write_by_name(
-    columns: &[ColumnSpec],
-    names: &[&str],
-    mut write: impl FnMut(usize, &ColumnSpec) -> Result<(), EncodeError>,
-) -> Result<(), EncodeError> {
-    let mut in_order = columns.len() == names.len();
-    for (place, column) in columns.iter().enumerate() {
-        let name = &*column.name;
-        let index = if names.get(place).is_some_and(|here| *here == name) {
-            place
-        } else {
-            in_order = false;
-            match names.iter().position(|here| *here == name) {
-                Some(index) => index,
-                None => return Err(EncodeError::new(EncodeErrorKind::ValueMissing).in_column(name)),
-            }
-        };
-        write(index, column).map_err(|error| error.in_column(name))?;
-    }
-    if in_order {
-        return Ok(());
-    }
-    match names
-        .iter()
-        .find(|name| !columns.iter().any(|column| &*column.name == **name))
-    {
-        Some(name) => Err(EncodeError::new(EncodeErrorKind::NameUnknown {
-            name: (*name).into(),
-        })),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,22 @@ use crate::types::column_type::{ColumnType, UdtType};
 use crate::types::decode::{Cell, FromValue, Parts, not_null};
 use crate::types::encode::{ToValue, ValueWriter};
 
+/// Writes fields that have names; `#[cql(flatten)]` puts them beside those of another struct.
+///
+/// `derive(ToValue)` implements it for structs whose fields are found by name.
+pub trait NamedFields {
+    /// Writes the field of this name, or gives the writer back when there is none.
+    ///
+    /// # Errors
+    /// When the field's value cannot be written as this type.
+    fn write_field<'w>(
+        &self,
+        name: &str,
+        ty: &ColumnType,
+        out: ValueWriter<'w>,
+    ) -> Result<Option<ValueWriter<'w>>, EncodeError>;
+}
+
 /// Finds the user-defined type behind a column type.
 ///
 /// # Errors
@@ -202,5 +218,22 @@ pub fn write_udt<T: ?Sized>(
             }
         }
         Ok(())
+    })
+}
+
+/// Writes a value of a user-defined type from fields that have names; what has no field is null.
+///
+/// # Errors
+/// When the type is of another kind, or those of the fields.
+pub fn write_named<T: NamedFields + ?Sized>(
+    value: &T,
+    ty: &ColumnType,
+    out: ValueWriter<'_>,
+) -> Result<(), EncodeError> {
+    write_udt::<T>(ty, out, |_, name, ty, out| {
+        match value.write_field(name, ty, out)? {
+            Some(out) => out.null(),
+            None => Ok(()),
+        }
     })
 }

@@ -2,13 +2,15 @@
 
 mod big;
 mod dynamic;
+#[cfg(feature = "serde")]
+mod serde;
 mod temporal;
 
 pub use big::{Decimal, NumberRangeError, ParseNumberError, Varint};
 pub use dynamic::Value;
 pub(crate) use dynamic::check_dimension;
 pub(crate) use temporal::vint_bytes;
-pub use temporal::{Date, Duration, Time, Timestamp};
+pub use temporal::{Date, Duration, Time, TimeRangeError, Timestamp};
 
 /// Leaves a column as it is: the value of a marker that is not set.
 ///

@@ -196,6 +196,7 @@ impl FromStr for Varint {
 /// assert_eq!(Decimal { scale: -2, unscaled: Varint::from(5_i64) }.to_string(), "5E2");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decimal {
     /// How many digits of `unscaled` stand behind the point.
     pub scale: i32,

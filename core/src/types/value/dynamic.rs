@@ -28,7 +28,29 @@ use crate::types::value::{Date, Decimal, Duration, Time, Timestamp, Varint};
 /// assert_eq!(Value::decode(&ty, bytes.get(4..))?, value);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// With the feature `serde` it can be kept in other formats. Every value stands there under the name of its CQL type,
+/// so that nothing is lost: `{"int":7}`, `{"list":[{"text":"a"},"null"]}`.
+///
+/// | value | in formats for people, such as JSON | in others |
+/// |---|---|---|
+/// | null, unset, empty | `"null"`, `"unset"`, `"empty"` | the variant |
+/// | numbers up to 64 bits, booleans, text | as they are | as they are |
+/// | floats that are not finite | `"NaN"`, `"Infinity"`, `"-Infinity"` | as they are |
+/// | `varint` | the digits as a string | two's complement bytes |
+/// | `decimal` | `{"scale":2,"unscaled":"150"}` | both parts |
+/// | `blob`, custom types | `"0xcafe"` | bytes |
+/// | `uuid`, `timeuuid`, `inet` | a string | bytes |
+/// | `date`, `time`, `timestamp` | days, nanoseconds, milliseconds, as in [`Date`], [`Time`], [`Timestamp`] | the same |
+/// | `duration` | `{"months":1,"days":2,"nanos":3}` | the parts |
+/// | `list`, `set`, `vector`, `tuple` | an array | a sequence |
+/// | `map` | an array of pairs | a sequence of pairs |
+/// | user-defined types | `{"keyspace":"ks","name":"t","fields":[["a",{"int":1}]]}` | the parts |
+///
+/// How deep a text may nest is the format's to limit; JSON's own limit is far below what the driver reads.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Value {
     /// No value.
@@ -43,7 +65,7 @@ pub enum Value {
     /// `bigint`
     BigInt(i64),
     /// `blob`
-    Blob(Bytes),
+    Blob(#[cfg_attr(feature = "serde", serde(with = "super::serde::bytes"))] Bytes),
     /// `boolean`
     Boolean(bool),
     /// `counter`
@@ -51,9 +73,9 @@ pub enum Value {
     /// `decimal`
     Decimal(Decimal),
     /// `double`
-    Double(f64),
+    Double(#[cfg_attr(feature = "serde", serde(with = "super::serde::double"))] f64),
     /// `float`
-    Float(f32),
+    Float(#[cfg_attr(feature = "serde", serde(with = "super::serde::float"))] f32),
     /// `int`
     Int(i32),
     /// `timestamp`
@@ -98,7 +120,7 @@ pub enum Value {
     /// `vector`
     Vector(Vec<Self>),
     /// The bytes of a type that CQL has no name for.
-    Custom(Bytes),
+    Custom(#[cfg_attr(feature = "serde", serde(with = "super::serde::bytes"))] Bytes),
 }
 
 impl Value {

@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use thiserror::Error;
+
 /// Counts days from 1970-01-01; the whole range of the CQL type, from -5877641-06-23 to 5881580-07-11.
 ///
 /// ```
@@ -14,6 +16,7 @@ use std::time::SystemTime;
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Date(pub i32);
 
 impl Date {
@@ -96,6 +99,7 @@ fn days_of_month(year: i32, month: u8) -> u8 {
 /// assert_eq!(Time::from_hms_nano(24, 0, 0, 0), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub i64);
 
 impl Time {
@@ -118,6 +122,7 @@ impl Time {
 
 /// Counts milliseconds from 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
@@ -151,6 +156,7 @@ impl Timestamp {
 ///
 /// Servers take it when no two of the parts have different signs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Duration {
     /// Calendar months.
     pub months: i32,
@@ -159,6 +165,11 @@ pub struct Duration {
     /// Nanoseconds.
     pub nanos: i64,
 }
+
+/// Says that a date or time is outside of what a type can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the date or time is out of range")]
+pub struct TimeRangeError;
 
 impl Duration {
     /// Returns the bytes of the CQL value and how many of them are used.
