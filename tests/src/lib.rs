@@ -3,7 +3,7 @@
 //! Three lines give an application's test a cluster of its own, on free loopback ports, with no container and no
 //! installation. Dropping it stops it.
 //!
-//! ```no_run
+//! ```
 //! use messina_testkit::SimulatedCluster;
 //!
 //! # fn main() -> Result<(), messina_testkit::StartError> {

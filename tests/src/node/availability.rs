@@ -14,12 +14,12 @@ use super::{CqlError, CqlErrorDetail, Node, NodeState};
 
 /// Refuses a statement when too few replicas of its partition are up.
 ///
-/// Without a token every range of the ring must be readable.
+/// The token is asked for only when it matters; without one every range of the ring must be readable.
 pub(crate) fn check(
     nodes: &[Node],
     coordinator: usize,
     keyspace: &Keyspace,
-    token: Option<i64>,
+    token: impl FnOnce() -> Option<i64>,
     consistency: Consistency,
 ) -> Result<(), CqlError> {
     let options = keyspace
@@ -36,7 +36,7 @@ pub(crate) fn check(
         return Ok(());
     }
     let (ring, placement) = (ring(nodes, &strategy), PlacementIdx(0));
-    let tokens: Vec<Token> = match token {
+    let tokens: Vec<Token> = match token() {
         Some(token) => vec![Token(token)],
         None => ring.tokens().to_vec(),
     };

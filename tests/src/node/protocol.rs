@@ -72,6 +72,8 @@ pub(crate) struct Frame {
 const FIRST_BODY_MAX: usize = 100_000;
 /// No frame may be longer; the server's own limit is a share of its memory.
 const BODY_MAX: usize = 256 * 1024 * 1024;
+/// The most that is set aside for a body that has not arrived.
+const RESERVE_MAX: usize = 1024 * 1024;
 /// The only version that is spoken.
 const VERSION: u8 = 4;
 
@@ -181,9 +183,9 @@ impl NodeConnection {
             return None;
         }
         if self.received.len() < FrameHeader::LEN + len {
-            // What is still to come is known, so the buffer grows once.
-            self.received
-                .reserve(FrameHeader::LEN + len - self.received.len());
+            // What is still to come is known, but whether it comes is not, so the buffer does not grow too far ahead.
+            let missing = FrameHeader::LEN + len - self.received.len();
+            self.received.reserve(missing.min(RESERVE_MAX));
             return None;
         }
         self.received.advance(FrameHeader::LEN);

@@ -41,6 +41,11 @@ pub(crate) enum CqlType {
 /// The user types of one keyspace.
 pub(crate) type UserTypes = BTreeMap<String, UserType>;
 
+/// Types with more parts than this, user types written out, are refused.
+const TYPE_PARTS_MAX: usize = 10_000;
+/// Types that are deeper than this are refused.
+const TYPE_DEPTH_MAX: usize = 64;
+
 /// A user type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserType {
@@ -125,6 +130,35 @@ impl CqlType {
             }
             RawType::Frozen(inner) => Self::build(inner, keyspace, types, true),
             RawType::Custom(class) => Ok(Self::Native(ColumnType::Custom(class.as_str().into()))),
+        }
+    }
+
+    /// Refuses types that are nested so deep, or so often, that writing them out would not end.
+    pub(crate) fn check_size(&self, types: &UserTypes) -> Result<(), CqlError> {
+        let mut left = TYPE_PARTS_MAX;
+        if self.fits(types, TYPE_DEPTH_MAX, &mut left) {
+            return Ok(());
+        }
+        Err(CqlError::invalid("the type is nested too deeply"))
+    }
+
+    fn fits(&self, types: &UserTypes, depth: usize, left: &mut usize) -> bool {
+        if depth == 0 || *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        let mut inner = |ty: &Self| ty.fits(types, depth - 1, left);
+        match self {
+            Self::Native(_) => true,
+            Self::List { element, .. }
+            | Self::Set { element, .. }
+            | Self::Vector { element, .. } => inner(element),
+            Self::Map { key, value, .. } => inner(key) && inner(value),
+            Self::Tuple(items) => items.iter().all(inner),
+            Self::Udt { name, .. } => {
+                let fields = types.get(name).map_or(&[][..], |udt| &udt.fields);
+                fields.iter().all(|(_, ty)| inner(ty))
+            }
         }
     }
 

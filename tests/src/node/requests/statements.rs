@@ -296,7 +296,7 @@ impl Cluster {
             .connections
             .get(&id)
             .map_or(0, |connection| connection.node);
-        let token = self.database.first_token(plan, values, now);
+        let token = || self.database.first_token(plan, values, now);
         availability::check(&self.nodes, node, keyspace, token, consistency)
     }
 

@@ -205,8 +205,13 @@ impl Schema {
                 }
             }
         }
-        keyspace.types.insert(name.name.clone(), udt);
-        keyspace.resolve_types(&name.name);
+        let mut types = keyspace.types.clone();
+        types.insert(name.name.clone(), udt);
+        for (_, ty) in types.values().flat_map(|udt| &udt.fields) {
+            ty.check_size(&types)?;
+        }
+        keyspace.types = types;
+        keyspace.resolve_types();
         let change = type_change(SchemaChangeKind::Updated, &keyspace_name, &name.name);
         let mut effect = SchemaEffect::announced(change);
         for table in keyspace.tables.values() {
@@ -343,6 +348,7 @@ impl Keyspace {
                 "A user type cannot contain non-frozen user type fields",
             ));
         }
+        ty.check_size(&self.types)?;
         udt.fields.push((field.to_owned(), ty));
         Ok(())
     }

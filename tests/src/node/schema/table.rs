@@ -292,6 +292,7 @@ impl Keyspace {
     fn column(&self, definition: &ColumnDefinition, kind: ColumnKind) -> Result<Column, CqlError> {
         let name = &definition.name;
         let cql_type = CqlType::from_raw(&definition.ty, &self.name, &self.types)?;
+        cql_type.check_size(&self.types)?;
         if kind.is_key() {
             if definition.is_static {
                 return Err(CqlError::invalid(format!(
@@ -343,10 +344,9 @@ impl Keyspace {
     }
 
     /// Looks up the fields of a user type again after it changed.
-    pub(super) fn resolve_types(&mut self, udt: &str) {
+    pub(super) fn resolve_types(&mut self) {
         let (name, types) = (self.name.clone(), self.types.clone());
-        // A type inside a type may have changed, so every column with any user type is looked up.
-        let _ = udt;
+        // A type inside a type may have changed, so every column is looked up.
         for table in self.tables.values_mut() {
             for column in &mut Arc::make_mut(table).columns {
                 column.ty = column.cql_type.on_wire(&name, &types);

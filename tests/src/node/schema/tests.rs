@@ -158,3 +158,22 @@ fn an_index_is_announced_as_its_view_and_its_table() {
     run(&mut schema, "DROP INDEX k.t_b_idx").unwrap();
     assert!(schema.keyspaces["k"].tables["t"].indexes.is_empty());
 }
+
+#[test]
+fn types_that_would_grow_without_bound_are_refused() {
+    let mut schema = with_keyspace();
+    run(&mut schema, "CREATE TYPE k.t0 (a int)").unwrap();
+    let mut refused = None;
+    for at in 1..100 {
+        let before = at - 1;
+        let text = format!("CREATE TYPE k.t{at} (a frozen<t{before}>, b frozen<t{before}>)");
+        if let Err(error) = run(&mut schema, &text) {
+            refused = Some((at, error.code));
+            break;
+        }
+    }
+    assert_eq!(refused, Some((13, CqlError::INVALID)));
+    // A type that refers to itself in a circle would be endless.
+    let circle = run(&mut schema, "ALTER TYPE k.t0 ADD c frozen<t1>");
+    assert_eq!(circle.unwrap_err().code, CqlError::INVALID);
+}
