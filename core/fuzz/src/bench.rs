@@ -1,13 +1,15 @@
 //! Owns a connection that is driven by an input, and the checks of what it does.
 //! Leaves out which settings and which first steps a target chooses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
 use messina_core::conn::{
     CloseReason, Connection, ConnectionOutput, ConnectionPlan, StreamKey, SubmitError, Ticket,
 };
+use messina_core::error::connect::{AttemptErrorKind, ConnectCause, ConnectionError, Fate};
+use messina_core::notify::Note;
 use messina_core::wire::{Opcode, ParamsRef, RawHeader, RequestOptionsRef, RequestRef};
 
 use crate::input::Input;
@@ -27,6 +29,10 @@ pub(crate) struct Bench {
     stale: VecDeque<StreamKey>,
     /// What was written and is not a whole frame yet.
     wire: Vec<u8>,
+    /// What arrived and is not a whole frame yet, as far as it makes sense.
+    arrived: Vec<u8>,
+    /// Whether the peer said something of its own, which may answer requests that it was never asked.
+    raw: bool,
     /// Requests that the peer has seen and not answered: stream and opcode.
     asked: VecDeque<(i16, u8)>,
     ready: bool,
@@ -36,7 +42,11 @@ pub(crate) struct Bench {
     budget: usize,
     /// Whether outputs are left where they are until the input says otherwise.
     lazy: bool,
+    seen: Milestones,
 }
+
+/// What happened in a run, by name; to see whether inputs reach what they are meant to.
+pub type Milestones = BTreeSet<&'static str>;
 
 impl Bench {
     pub(crate) fn new(plan: ConnectionPlan) -> Self {
@@ -49,12 +59,15 @@ impl Bench {
             waiting: BTreeMap::new(),
             stale: VecDeque::new(),
             wire: Vec::new(),
+            raw: false,
+            arrived: Vec::new(),
             asked: VecDeque::new(),
             ready: false,
             draining: false,
             closed: false,
             budget: BUDGET_START,
             lazy: false,
+            seen: Milestones::new(),
         }
     }
 
@@ -63,33 +76,33 @@ impl Bench {
     }
 
     /// Plays the rest of the input, then ends the connection and checks that nothing is left over.
-    pub(crate) fn play(mut self, mut input: Input<'_>) {
+    pub(crate) fn play(mut self, mut input: Input<'_>) -> Milestones {
         while !input.is_empty() {
             self.step(&mut input);
             if !self.lazy {
                 self.drain();
             }
         }
-        self.end();
+        self.end()
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() & 0x1f {
             0..=3 => {
                 let bytes = input.stretch();
-                self.receive(bytes);
+                self.receive_raw(bytes);
             }
             4 | 5 => {
                 let len = usize::from(input.short() & 0x3fff);
                 let bytes = input.take(len);
-                self.receive(bytes);
+                self.receive_raw(bytes);
             }
             6 | 7 => self.answer_well(input),
             8 | 9 => self.answer_with(input),
             10 => self.answer_all(),
             11 => {
                 let body = input.stretch();
-                self.receive(&frame(-1, Opcode::Event.byte(), body));
+                self.receive_raw(&frame(-1, Opcode::Event.byte(), body));
             }
             12 => self.receive_in_pieces(input),
             13..=15 => self.submit(input),
@@ -152,14 +165,39 @@ impl Bench {
             // The shortest thing that becomes an output is a warning of two bytes.
             self.budget += len / 2 + 1;
             self.conn.handle_received(self.now, len);
+            self.arrived.extend_from_slice(&rest[..len]);
+            self.strike_out();
             rest = &rest[len..];
+        }
+    }
+
+    /// Strikes out requests that any whole frame answered: their streams may be used again.
+    fn strike_out(&mut self) {
+        while let Some((head, rest)) = self.arrived.split_first_chunk::<9>() {
+            let raw = RawHeader::parse(head);
+            // After a length that makes no sense the connection is over.
+            let Ok(len) = usize::try_from(raw.length) else {
+                return;
+            };
+            if rest.len() < len {
+                return;
+            }
+            self.asked.retain(|(stream, _)| *stream != raw.stream);
+            self.arrived.drain(..9 + len);
         }
     }
 
     fn receive_in_pieces(&mut self, input: &mut Input<'_>) {
         let piece = usize::from(input.byte()).max(1);
         let bytes = input.stretch();
-        bytes.chunks(piece).for_each(|piece| self.receive(piece));
+        bytes
+            .chunks(piece)
+            .for_each(|piece| self.receive_raw(piece));
+    }
+
+    fn receive_raw(&mut self, bytes: &[u8]) {
+        self.raw = true;
+        self.receive(bytes);
     }
 
     /// Answers the oldest or another request as a server would.
@@ -173,8 +211,12 @@ impl Bench {
         let (answer, body) = match Opcode::from_byte(opcode) {
             Some(Opcode::Options) => (Opcode::Supported, supported(input, choice)),
             Some(Opcode::Startup) if choice & 1 == 0 => (Opcode::Ready, Vec::new()),
-            Some(Opcode::Startup) => (Opcode::Authenticate, string("com.example.Authenticator")),
-            Some(Opcode::AuthResponse) if choice & 7 != 7 => (Opcode::AuthSuccess, vec![0xff; 4]),
+            Some(Opcode::Startup) => {
+                let names = ["com.example.Authenticator", "com.example.Other"];
+                let name = names[usize::from(choice >> 4 & 1)];
+                (Opcode::Authenticate, string(name))
+            }
+            Some(Opcode::AuthResponse) if choice < 0xe0 => (Opcode::AuthSuccess, vec![0xff; 4]),
             Some(Opcode::AuthResponse) => (Opcode::AuthChallenge, vec![0, 0, 0, 0]),
             Some(Opcode::Register) if choice & 3 != 3 => (Opcode::Ready, Vec::new()),
             Some(Opcode::Register) => (Opcode::Error, error(0x000a, "no such event")),
@@ -262,7 +304,8 @@ impl Bench {
                 self.drain();
                 assert!(self.is_over(), "closed without an output");
             }
-            Err(_) => (),
+            Err(SubmitError::Overloaded) => drop(self.seen.insert("overloaded")),
+            Err(_) => drop(self.seen.insert("not encoded")),
         }
     }
 
@@ -344,7 +387,8 @@ impl Bench {
             }
             assert_eq!(raw.version, 4);
             let taken = self.asked.iter().any(|(stream, _)| *stream == raw.stream);
-            assert!(!taken, "stream {} is used twice", raw.stream);
+            assert!(self.raw || !taken, "stream {} is used twice", raw.stream);
+            self.asked.retain(|(stream, _)| *stream != raw.stream);
             self.asked.push_back((raw.stream, raw.opcode));
             seen += 9 + len;
         }
@@ -359,6 +403,7 @@ impl Bench {
                 .budget
                 .checked_sub(1)
                 .expect("more outputs than inputs explain");
+            self.seen.insert(milestone(&output));
             match output {
                 ConnectionOutput::Ready(_) => {
                     assert!(!std::mem::replace(&mut self.ready, true), "ready twice");
@@ -389,7 +434,7 @@ impl Bench {
         }
     }
 
-    fn end(mut self) {
+    fn end(mut self) -> Milestones {
         self.drain();
         let in_flight = usize::try_from(self.conn.in_flight());
         assert_eq!(
@@ -408,6 +453,45 @@ impl Bench {
         let mut slices = [IoSlice::new(&[]); 1];
         assert_eq!(self.conn.poll_transmit(&mut slices), 0);
         assert!(self.conn.poll_output().is_none());
+        self.seen
+    }
+}
+
+fn milestone(output: &ConnectionOutput) -> &'static str {
+    match output {
+        ConnectionOutput::Ready(_) => "ready",
+        ConnectionOutput::Reply { reply: Ok(_), .. } => "answered",
+        ConnectionOutput::Reply {
+            reply: Err(error), ..
+        } => match (&error.kind, error.fate) {
+            (AttemptErrorKind::Expired, Fate::NotSent) => "expired before it was sent",
+            (AttemptErrorKind::Expired, _) => "expired",
+            (_, Fate::NotSent) => "lost before it was sent",
+            _ => "lost",
+        },
+        ConnectionOutput::Event(_) => "event",
+        ConnectionOutput::Note(Note::EventUnreadable { .. }) => "event unreadable",
+        ConnectionOutput::Note(Note::EventUnknown { .. }) => "event unknown",
+        ConnectionOutput::Note(Note::ServerWarning { .. }) => "warning",
+        ConnectionOutput::Draining(ConnectionError::Orphans { .. }) => "too many orphans",
+        ConnectionOutput::Draining(_) => "draining",
+        ConnectionOutput::Closed(error) => match error {
+            ConnectionError::Protocol(_) => "closed: protocol",
+            ConnectionError::Server(_) => "closed: error of the server",
+            ConnectionError::KeepaliveTimeout(_) => "closed: silence",
+            ConnectionError::Connect(error) => match error.cause {
+                ConnectCause::Timeout => "not opened: time-out",
+                ConnectCause::Server(_) => "not opened: refused",
+                ConnectCause::Protocol(_) => "not opened: protocol",
+                ConnectCause::Version { .. } => "not opened: version",
+                ConnectCause::NoCredentials { .. } => "not opened: no credentials",
+                ConnectCause::AuthenticatorRefused { .. } => "not opened: authenticator",
+                ConnectCause::UnexpectedChallenge => "not opened: challenge",
+                _ => "not opened",
+            },
+            _ => "closed",
+        },
+        _ => "note",
     }
 }
 

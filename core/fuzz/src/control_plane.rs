@@ -8,24 +8,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use messina_core::cluster::{CommandId, ConnId, ControlOutput, ControlPlane, QueryId, ResolveId};
+use messina_core::cluster::{
+    AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane, QueryId, ResolveId,
+};
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 use messina_core::conn::{Address, ConnectionInfo};
 use messina_core::error::connect::{
     AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectPhase, ConnectionError, Fate,
 };
-use messina_core::routing::{Routing, Shard, TableIdx, Token};
+use messina_core::error::session::SessionErrorKind;
+use messina_core::notify::{ClusterEvent, Note};
+use messina_core::routing::{HostState, Routing, Shard, TableIdx, Token};
 use messina_core::seed::Seed;
 use messina_core::wire::{
     Flags, FrameHeader, Opcode, Request, Response, ResponseFrame, SchemaChange, SchemaChangeKind,
     SchemaTarget, ServerEvent, ShardInfo,
 };
 
-use crate::bench::frame;
+use crate::bench::{Milestones, frame};
 use crate::input::{Input, features};
 
 /// Plays a script: the first two bytes choose the settings.
 pub fn control_plane(data: &[u8]) {
+    let _ = play_control_plane(data);
+}
+
+/// Does the same and says what happened.
+pub fn play_control_plane(data: &[u8]) -> Milestones {
     let mut input = Input::new(data);
     let config = settings(&mut input);
     let mut bench = Bench::new(config);
@@ -34,7 +43,7 @@ pub fn control_plane(data: &[u8]) {
         bench.step(&mut input);
         bench.drain();
     }
-    bench.end();
+    bench.end()
 }
 
 fn settings(input: &mut Input<'_>) -> SessionConfig {
@@ -82,6 +91,7 @@ struct Bench {
     ready: bool,
     fatal: bool,
     over: bool,
+    seen: Milestones,
 }
 
 struct Conn {
@@ -114,6 +124,7 @@ impl Bench {
             ready: false,
             fatal: false,
             over: false,
+            seen: Milestones::new(),
         }
     }
 
@@ -480,6 +491,7 @@ impl Bench {
     }
 
     fn take(&mut self, output: ControlOutput<u32>) {
+        self.seen.extend(milestone(&output));
         match output {
             ControlOutput::Resolve { id, .. } => {
                 assert!(!self.over, "a name is asked for after the end");
@@ -546,7 +558,7 @@ impl Bench {
         }
     }
 
-    fn end(mut self) {
+    fn end(mut self) -> Milestones {
         self.over = true;
         self.plane.close(self.now);
         self.plane.close(self.now);
@@ -579,7 +591,43 @@ impl Bench {
             self.plane.is_closed(),
             "everything was reported and it is not closed"
         );
+        self.seen
     }
+}
+
+fn milestone(output: &ControlOutput<u32>) -> Option<&'static str> {
+    Some(match output {
+        ControlOutput::Ready(_) => "ready",
+        ControlOutput::Fatal(error) => match error.kind() {
+            SessionErrorKind::NoContactPoint => "fatal: no contact point",
+            SessionErrorKind::NotReady { .. } => "fatal: not ready",
+            _ => "fatal",
+        },
+        ControlOutput::Agreement { outcome, .. } => match outcome {
+            AgreementOutcome::Agreed => "agreed",
+            AgreementOutcome::Different { .. } => "not agreed",
+            _ => "agreement unknown",
+        },
+        ControlOutput::KeyspaceUsed { result: Ok(()), .. } => "keyspace entered",
+        ControlOutput::KeyspaceUsed { .. } => "keyspace not entered",
+        ControlOutput::Notify(event) => match event {
+            ClusterEvent::HostAdded { .. } => "host added",
+            ClusterEvent::HostRemoved { .. } => "host removed",
+            ClusterEvent::HostUp { .. } => "host up",
+            ClusterEvent::HostDown { .. } => "host down",
+            ClusterEvent::Resynced => "resynced",
+            _ => "schema changed",
+        },
+        ControlOutput::Note(note) => match note {
+            Note::RowSkipped { .. } => "row skipped",
+            Note::ReadFailed { .. } => "read failed",
+            Note::NoControlConnection { .. } => "no control connection",
+            Note::NameUnresolved { .. } => "name unresolved",
+            _ => return None,
+        },
+        ControlOutput::Publish(routing) if !routing.tables.is_empty() => "tables published",
+        _ => return None,
+    })
 }
 
 fn check_routing(routing: &Routing<u32>) {
@@ -600,7 +648,8 @@ fn check_routing(routing: &Routing<u32>) {
     }
     for (at, host) in routing.hosts.iter().enumerate() {
         let found = routing.host_by_id(host.id).map(|idx| idx.at());
-        assert_eq!(found, Some(at), "two hosts have the same id");
+        let expected = (host.state != HostState::Removed).then_some(at);
+        assert_eq!(found, expected, "a host is not found by its id");
     }
 }
 

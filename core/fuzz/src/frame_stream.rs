@@ -9,11 +9,16 @@ use messina_core::config::session::SessionConfig;
 use messina_core::conn::ConnectionPlan;
 use messina_core::seed::Seed;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Milestones};
 use crate::input::Input;
 
 /// Opens a connection and plays a script: the first byte chooses the limits.
 pub fn frame_stream(data: &[u8]) {
+    let _ = play_frame_stream(data);
+}
+
+/// Does the same and says what happened.
+pub fn play_frame_stream(data: &[u8]) -> Milestones {
     let mut input = Input::new(data);
     let mut session = settings(input.byte());
     session.keyspace = None;
@@ -22,7 +27,7 @@ pub fn frame_stream(data: &[u8]) {
     bench.answer_all();
     bench.drain();
     assert!(bench.is_ready(), "the usual handshake fails");
-    bench.play(input);
+    bench.play(input)
 }
 
 /// Small limits, so that inputs reach them.

@@ -6,12 +6,17 @@ use messina_core::conn::Role;
 use messina_core::policy::auth::PlainCredentials;
 use messina_core::wire::EventKind;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Milestones};
 use crate::frame_stream::{plan, settings};
 use crate::input::Input;
 
 /// Plays a script from the first byte on: the first byte of the input chooses limits, the second what is wanted.
 pub fn handshake(data: &[u8]) {
+    let _ = play_handshake(data);
+}
+
+/// Does the same and says what happened.
+pub fn play_handshake(data: &[u8]) -> Milestones {
     let mut input = Input::new(data);
     let mut session = settings(input.byte());
     let choice = input.byte();
@@ -30,5 +35,5 @@ pub fn handshake(data: &[u8]) {
         plan.role = Role::Control;
         plan.events = EventKind::ALL.to_vec();
     }
-    Bench::new(plan).play(input);
+    Bench::new(plan).play(input)
 }

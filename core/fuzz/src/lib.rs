@@ -23,11 +23,12 @@ mod segment_stream;
 pub mod types;
 mod value_decode;
 
+pub use bench::Milestones;
 pub use compression::compression;
-pub use control_plane::control_plane;
+pub use control_plane::{control_plane, play_control_plane};
 pub use custom_type::custom_type;
-pub use frame_stream::frame_stream;
-pub use handshake::handshake;
+pub use frame_stream::{frame_stream, play_frame_stream};
+pub use handshake::{handshake, play_handshake};
 pub use input::{Input, features};
 pub use kinds::{Kind, REQUEST_KINDS, RESPONSE_KINDS};
 pub use request_roundtrip::{read_request, request_roundtrip};
