@@ -13,6 +13,7 @@ use std::time::Instant;
 use messina_core::config::profile::ExecutionProfile;
 use messina_core::conn::Ticket;
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
+use messina_core::error::protocol::FrameEncodeError;
 use messina_core::error::request::{Attempt, RequestError, RequestErrorKind};
 use messina_core::exec::statement::{RequestSettings, StatementOptions};
 use messina_core::exec::straight::{STRAIGHT, first_target, goes_straight};
@@ -23,10 +24,12 @@ use messina_core::exec::{
 use messina_core::policy::load_balancing::PlanRequest;
 use messina_core::routing::{Loads, Routing, TableIdx, Token};
 use messina_core::types::EncodedValues;
-use messina_core::wire::{Opcode, ProtocolFeatures, Response, ResponseFrame, ResultBody};
+use messina_core::wire::{
+    Opcode, ProtocolFeatures, RequestOptionsRef, RequestRef, Response, ResponseFrame, ResultBody,
+    ValuesRef,
+};
 
-use crate::lane::{Delivery, Lane, Refused};
-use crate::outgoing::Outgoing;
+use crate::lane::{Arena, Delivery, Lane, Refused};
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::Source;
@@ -151,12 +154,12 @@ impl<R: Runtime> Call<R> {
                 seed,
             };
             if let Some(target) = first_target(&request, profile, &routing, &LaneConnections) {
-                let outgoing = source.outgoing(&settings);
                 let lane = target.handle;
+                let submitted = lane.submit(settings.deadline, cx.waker(), |arena, features| {
+                    encode(source, &settings, encoded.values, features, arena)
+                });
                 // A lane that refuses is left to the long way, which chooses it again and reports why.
-                if let Ok(ticket) =
-                    lane.submit(outgoing, encoded.values, settings.deadline, cx.waker())
-                {
+                if let Ok(ticket) = submitted {
                     let place = Planned {
                         host: target.host,
                         shard: target.shard,
@@ -416,16 +419,17 @@ impl<R: Runtime> Winding<R> {
                 } => {
                     let mut settings = self.execution.plan().settings;
                     settings.consistency = params.consistency;
-                    let request = source.outgoing(&settings);
-                    let way = Way {
-                        attempt,
-                        lane: to.handle,
-                        deadline: params.deadline,
-                        preparing: false,
+                    let mut scratch = EncodedValues::new();
+                    let encoded = match source.encode(&shared.published.routing(), &mut scratch) {
+                        Ok(encoded) => encoded,
+                        Err(error) => return Some(Err(error.into())),
                     };
-                    if let Err(error) = self.send(shared, source, cx, request, way) {
-                        return Some(Err(error));
-                    }
+                    let submitted =
+                        to.handle
+                            .submit(params.deadline, cx.waker(), |arena, features| {
+                                encode(source, &settings, encoded.values, features, arena)
+                            });
+                    self.sent(shared, attempt, to.handle, submitted, false);
                 }
                 ExecutionOutput::Prepare {
                     attempt,
@@ -434,16 +438,15 @@ impl<R: Runtime> Winding<R> {
                     keyspace,
                     deadline,
                 } => {
-                    let request = Outgoing::Prepare { text, keyspace };
-                    let way = Way {
-                        attempt,
-                        lane: to.handle,
-                        deadline,
-                        preparing: true,
-                    };
-                    if let Err(error) = self.send(shared, source, cx, request, way) {
-                        return Some(Err(error));
-                    }
+                    let submitted = to.handle.submit(deadline, cx.waker(), |arena, features| {
+                        let request = RequestRef::Prepare {
+                            text: &text,
+                            keyspace: keyspace.as_deref(),
+                        };
+                        request.encode(arena, features, 0, &RequestOptionsRef::default())?;
+                        Ok(request.opcode())
+                    });
+                    self.sent(shared, attempt, to.handle, submitted, true);
                 }
                 ExecutionOutput::Abandon { attempt } => {
                     self.flights.retain(|flight| flight.attempt != attempt);
@@ -455,48 +458,32 @@ impl<R: Runtime> Winding<R> {
         None
     }
 
-    fn send(
+    /// Keeps an attempt that a lane has taken, or reports that it has not.
+    fn sent(
         &mut self,
         shared: &Shared<R>,
-        source: &impl Source,
-        cx: &Context<'_>,
-        request: Outgoing,
-        way: Way,
-    ) -> Result<(), RequestError> {
-        let Way {
-            attempt,
-            lane,
-            deadline,
-            preparing,
-        } = way;
-        let routing = shared.published.routing();
-        let mut scratch = EncodedValues::new();
-        let submitted = if preparing {
-            lane.submit(request, Default::default(), deadline, cx.waker())
-        } else {
-            let encoded = source
-                .encode(&routing, &mut scratch)
-                .map_err(RequestError::from)?;
-            lane.submit(request, encoded.values, deadline, cx.waker())
-        };
-        match submitted {
-            Ok(ticket) => self.flights.push(Flight {
-                attempt,
-                flight: InFlight::new(lane, ticket),
-                preparing,
-            }),
-            Err(refused) => {
-                let kind = match refused {
-                    Refused::Closed(error) => AttemptErrorKind::Connection(error),
-                    Refused::Full => AttemptErrorKind::Overloaded,
-                };
-                let reply = Err(AttemptError::new(kind, Fate::NotSent));
-                let now = shared.runtime.now();
-                self.execution
-                    .handle_reply(now, attempt, reply, &routing, &LaneConnections);
+        attempt: AttemptId,
+        lane: Arc<Lane>,
+        submitted: Result<Ticket, Refused>,
+        preparing: bool,
+    ) {
+        let kind = match submitted {
+            Ok(ticket) => {
+                let flight = InFlight::new(lane, ticket);
+                return self.flights.push(Flight {
+                    attempt,
+                    flight,
+                    preparing,
+                });
             }
-        }
-        Ok(())
+            Err(Refused::Closed(error)) => AttemptErrorKind::Connection(error),
+            Err(Refused::Full) => AttemptErrorKind::Overloaded,
+            Err(Refused::Encode(error)) => AttemptErrorKind::Encode(error),
+        };
+        let reply = Err(AttemptError::new(kind, Fate::NotSent));
+        let (now, routing) = (shared.runtime.now(), shared.published.routing());
+        self.execution
+            .handle_reply(now, attempt, reply, &routing, &LaneConnections);
     }
 
     /// Waits for the execution's own deadline, if it has one; returns whether that has passed.
@@ -524,12 +511,19 @@ impl<R: Runtime> Winding<R> {
     }
 }
 
-/// How one attempt is sent.
-struct Way {
-    attempt: AttemptId,
-    lane: Arc<Lane>,
-    deadline: Option<Instant>,
-    preparing: bool,
+/// Writes the frame of a request.
+#[inline]
+fn encode(
+    source: &impl Source,
+    settings: &RequestSettings,
+    values: ValuesRef<'_>,
+    features: &ProtocolFeatures,
+    arena: &mut Arena,
+) -> Result<Opcode, FrameEncodeError> {
+    source.lend(settings, values, features, |request, options| {
+        request.encode(arena, features, 0, options)?;
+        Ok(request.opcode())
+    })
 }
 
 /// Binds the values of a text that has just been prepared; an answer that is no PREPARED is left to the execution.

@@ -17,6 +17,8 @@ use messina_core::error::connect::{
     AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectPhase, ConnectionError, Fate,
 };
 
+use messina_core::wire::RequestOptionsRef;
+
 use crate::lane::{Delivery, Intake, Lane, Submission};
 use crate::mailbox::Link;
 use crate::notes::Notes;
@@ -266,15 +268,15 @@ impl<R: Runtime> ConnTask<R> {
         let Submission {
             ticket,
             deadline,
-            values,
-            request,
+            frame,
+            withdrawn,
         } = submission;
-        let Some(request) = request else { return };
-        let Some(lane) = &self.lane else { return };
-        let features = &lane.info().features;
-        let result = request.lend(&self.intake.arena, &values, features, |request, options| {
-            self.conn.submit(now, ticket, request, options, deadline)
-        });
+        if withdrawn {
+            return;
+        }
+        let request = self.intake.arena.request(frame);
+        let options = RequestOptionsRef::default();
+        let result = self.conn.submit(now, ticket, request, &options, deadline);
         match result {
             Ok(key) => {
                 let Some(slot) = slot_of(ticket) else { return };

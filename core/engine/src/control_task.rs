@@ -14,13 +14,12 @@ use messina_core::cluster::{
 use messina_core::conn::{CloseReason, ConnectSpec, ConnectionPlan, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
 use messina_core::error::session::{SessionError, SessionErrorKind};
-use messina_core::wire::{Request, ResponseFrame, ValuesRef};
+use messina_core::wire::{Request, RequestOptionsRef, ResponseFrame};
 
 use crate::conn_task::{self, Settings};
 use crate::lane::{Lane, Refused};
 use crate::mailbox::{Input, Link, Mailbox};
 use crate::notes::Notes;
-use crate::outgoing::Outgoing;
 use crate::promise::Promise;
 use crate::published::{Phase, Published};
 use crate::runtime::Runtime;
@@ -328,8 +327,13 @@ impl<R: Runtime> ControlTask<R> {
         let refused = match lane {
             None => AttemptErrorKind::Overloaded,
             Some(lane) => {
-                let request = Outgoing::Owned(Box::new(request));
-                match lane.submit(request, ValuesRef::default(), deadline, cx.waker()) {
+                let submitted = lane.submit(deadline, cx.waker(), |arena, features| {
+                    let options = RequestOptionsRef::default();
+                    request
+                        .with_ref(|request| request.encode(arena, features, 0, &options))
+                        .map(|()| request.opcode())
+                });
+                match submitted {
                     Ok(ticket) => {
                         return self.queries.push(PendingQuery {
                             conn,
@@ -340,6 +344,7 @@ impl<R: Runtime> ControlTask<R> {
                     }
                     Err(Refused::Closed(error)) => AttemptErrorKind::Connection(error),
                     Err(Refused::Full) => AttemptErrorKind::Overloaded,
+                    Err(Refused::Encode(error)) => AttemptErrorKind::Encode(error),
                 }
             }
         };

@@ -1,5 +1,5 @@
-//! The lane between callers and the task of one connection: an inbox, a value arena and reply slots behind one lock.
-//! Knows nothing of frames: the task encodes, the caller decodes.
+//! The lane between callers and the task of one connection: an inbox, an arena of frames and reply slots behind one lock.
+//! A caller writes its frame straight into the arena; the task gives it a stream id and looks at no body.
 //!
 //! A caller takes the lock twice, to hand a request in and to take its reply.
 //! The task takes it once a turn to swap the inbox out and once per [`DELIVER_MAX`] replies.
@@ -13,11 +13,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use bytes::Bytes;
 use messina_core::conn::{CloseReason, ConnectionInfo, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
-use messina_core::wire::{LargeValue, ResponseFrame, ValuesRef};
-
-use crate::outgoing::Outgoing;
+use messina_core::error::protocol::FrameEncodeError;
+use messina_core::wire::{
+    EncodedRef, FrameSink, LargeValue, Opcode, ProtocolFeatures, RequestRef, ResponseFrame,
+};
 
 /// How many replies are delivered under one lock: enough to spread its cost, few enough to keep callers from waiting.
 pub(crate) const DELIVER_MAX: usize = 64;
@@ -42,27 +44,116 @@ pub(crate) struct Delivery {
 pub(crate) struct Submission {
     pub(crate) ticket: Ticket,
     pub(crate) deadline: Option<Instant>,
-    /// Where the values lie in the arena.
-    pub(crate) values: ValuesAt,
-    /// Nothing when the caller gave up before the task took it.
-    pub(crate) request: Option<Outgoing>,
+    pub(crate) frame: FrameAt,
+    /// Set when the caller gave up before the task took it.
+    pub(crate) withdrawn: bool,
 }
 
-/// Where the values of one request lie in the lane's arena.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ValuesAt {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) count: u16,
-    /// Values too large to copy, if there are any; boxed, because few requests have one.
-    pub(crate) large: Option<Box<[LargeValue]>>,
+/// Where the encoded frame of one request lies in the lane's arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameAt {
+    opcode: Opcode,
+    start: usize,
+    end: usize,
+    large_start: usize,
+    large_end: usize,
+}
+
+/// The frames of the requests in the inbox, one behind the other, with their stream ids still open.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    bytes: Vec<u8>,
+    /// Payloads too large to copy, with their places in their frames.
+    large: Vec<LargeValue>,
+    /// Where the frame that is being written starts.
+    start: usize,
+}
+
+/// From 1 KiB on, copying a payload costs more than handing it over.
+const LARGE_MIN: usize = 1024;
+/// An empty arena above this is given back: one burst should not cost memory for ever.
+const KEEP_MAX: usize = 256 * 1024;
+
+impl Arena {
+    /// Writes one frame; nothing is left of it when that fails.
+    #[inline]
+    fn write<E>(
+        &mut self,
+        encode: impl FnOnce(&mut Self) -> Result<Opcode, E>,
+    ) -> Result<FrameAt, E> {
+        let (start, large_start) = (self.bytes.len(), self.large.len());
+        self.start = start;
+        match encode(self) {
+            Ok(opcode) => {
+                let (end, large_end) = (self.bytes.len(), self.large.len());
+                Ok(FrameAt {
+                    opcode,
+                    start,
+                    end,
+                    large_start,
+                    large_end,
+                })
+            }
+            Err(error) => {
+                self.bytes.truncate(start);
+                self.large.truncate(large_start);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns a frame as a request to submit.
+    #[inline]
+    pub(crate) fn request(&self, at: FrameAt) -> RequestRef<'_> {
+        RequestRef::Encoded(EncodedRef {
+            opcode: at.opcode,
+            frame: self.bytes.get(at.start..at.end).unwrap_or_default(),
+            large: self
+                .large
+                .get(at.large_start..at.large_end)
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Forgets all frames and keeps the memory, unless it is much.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.large.clear();
+        if KEEP_MAX < self.bytes.capacity() {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+impl FrameSink for Arena {
+    #[inline]
+    fn reserve(&mut self, n: usize) {
+        self.bytes.reserve(n);
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn chain(&mut self, bytes: &Bytes) {
+        if bytes.len() < LARGE_MIN {
+            self.put(bytes);
+        } else {
+            let at = self.bytes.len() - self.start;
+            self.large.push(LargeValue {
+                at,
+                bytes: bytes.clone(),
+            });
+        }
+    }
 }
 
 /// What the task takes from the lane in one turn; its vectors are swapped, so they are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
     pub(crate) inbox: Vec<Submission>,
-    pub(crate) arena: Vec<u8>,
+    pub(crate) arena: Arena,
     pub(crate) abandoned: Vec<Ticket>,
     /// Set once, when the connection shall end.
     pub(crate) close: Option<CloseReason>,
@@ -77,11 +168,13 @@ pub(crate) enum Refused {
     Closed(ConnectionError),
     /// The connection and its backlog are full.
     Full,
+    /// The request cannot be expressed on this connection.
+    Encode(FrameEncodeError),
 }
 
 struct State {
     inbox: Vec<Submission>,
-    arena: Vec<u8>,
+    arena: Arena,
     abandoned: Vec<Ticket>,
     slots: Vec<Slot>,
     free: u32,
@@ -119,7 +212,7 @@ impl Lane {
     pub(crate) fn new(info: ConnectionInfo, in_flight_max: u32) -> Self {
         let state = State {
             inbox: Vec::new(),
-            arena: Vec::new(),
+            arena: Arena::default(),
             abandoned: Vec::new(),
             slots: Vec::new(),
             free: NONE,
@@ -149,25 +242,36 @@ impl Lane {
     }
 
     /// Hands a request to the connection's task; `waker` is woken when the reply is there.
+    ///
+    /// `encode` writes the frame, for the features of this connection, while the lock is held: it may copy bytes
+    /// and nothing else.
+    #[inline]
     pub(crate) fn submit(
         &self,
-        request: Outgoing,
-        values: ValuesRef<'_>,
         deadline: Option<Instant>,
         waker: &Waker,
+        encode: impl FnOnce(&mut Arena, &ProtocolFeatures) -> Result<Opcode, FrameEncodeError>,
     ) -> Result<Ticket, Refused> {
         let waker = waker.clone();
-        let mut state = self.lock();
-        if let Some(error) = &state.closed {
-            let error = error.clone();
-            drop(state);
-            return Err(Refused::Closed(error));
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if state.closed.is_some() || self.in_flight_max <= state.in_flight {
+            let closed = state.closed.clone();
+            drop(guard);
+            drop(waker);
+            return Err(closed.map_or(Refused::Full, Refused::Closed));
         }
-        if self.in_flight_max <= state.in_flight {
-            drop(state);
-            return Err(Refused::Full);
-        }
-        let values = state.put_values(values);
+        let frame = match state
+            .arena
+            .write(|arena| encode(arena, &self.info.features))
+        {
+            Ok(frame) => frame,
+            Err(error) => {
+                drop(guard);
+                drop(waker);
+                return Err(Refused::Encode(error));
+            }
+        };
         let position = u32::try_from(state.inbox.len()).unwrap_or(NONE);
         let turn = state.turn;
         let ticket = state.occupy(SlotState::Waiting {
@@ -178,12 +282,12 @@ impl Lane {
         state.inbox.push(Submission {
             ticket,
             deadline,
-            values,
-            request: Some(request),
+            frame,
+            withdrawn: false,
         });
-        self.count(&mut state, 1);
+        self.count(state, 1);
         let task = state.task.take();
-        drop(state);
+        drop(guard);
         if let Some(task) = task {
             task.wake();
         }
@@ -215,17 +319,17 @@ impl Lane {
         };
         let mut task = None;
         let mut idle = None;
-        let mut request = None;
         if let SlotState::Waiting { turn, position, .. } = &slot {
             self.discount(&mut state);
             idle = state.take_idle();
             if *turn == state.turn {
                 let position = usize::try_from(*position).unwrap_or(usize::MAX);
-                let submission = state
-                    .inbox
-                    .get_mut(position)
-                    .filter(|submission| submission.ticket == ticket);
-                request = submission.and_then(|submission| submission.request.take());
+                let submission = state.inbox.get_mut(position);
+                if let Some(submission) =
+                    submission.filter(|submission| submission.ticket == ticket)
+                {
+                    submission.withdrawn = true;
+                }
             } else {
                 state.abandoned.push(ticket);
                 task = state.task.take();
@@ -233,7 +337,6 @@ impl Lane {
         }
         drop(state);
         drop(slot);
-        drop(request);
         [task, idle].into_iter().flatten().for_each(Waker::wake);
     }
 
@@ -387,17 +490,6 @@ impl fmt::Debug for Lane {
 }
 
 impl State {
-    fn put_values(&mut self, values: ValuesRef<'_>) -> ValuesAt {
-        let start = self.arena.len();
-        self.arena.extend_from_slice(values.bytes);
-        ValuesAt {
-            start,
-            end: self.arena.len(),
-            count: values.count,
-            large: (!values.large.is_empty()).then(|| values.large.into()),
-        }
-    }
-
     fn take_idle(&mut self) -> Option<Waker> {
         if self.in_flight == 0 {
             self.idle.take()

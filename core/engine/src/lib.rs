@@ -14,7 +14,6 @@ mod mailbox;
 mod metrics;
 pub mod net;
 mod notes;
-mod outgoing;
 mod pager;
 mod prepare;
 mod promise;

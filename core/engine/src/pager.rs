@@ -21,12 +21,13 @@ use messina_core::exec::statement::{
 };
 use messina_core::routing::Routing;
 use messina_core::types::{EncodedValues, FromRow, RowWriter, ToRow};
-use messina_core::wire::PreparedBody;
+use messina_core::wire::{
+    PreparedBody, ProtocolFeatures, RequestOptionsRef, RequestRef, ValuesRef,
+};
 
 use crate::call::{Aim, Call};
 use crate::execute::read;
 use crate::lane::Lane;
-use crate::outgoing::Outgoing;
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::{BoundSource, Encoded, Source, TextSource};
@@ -248,13 +249,23 @@ impl Source for TypedSource<'_, '_> {
         self.typed.bound.is_some()
     }
 
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        values: ValuesRef<'_>,
+        features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
         match self.bound() {
-            Some(bound) => bound.outgoing(settings),
-            None => Outgoing::Prepare {
-                text: Arc::clone(&self.typed.text),
-                keyspace: None,
-            },
+            Some(bound) => bound.lend(settings, values, features, send),
+            // The text is prepared first, which the execution sees to.
+            None => {
+                let request = RequestRef::Prepare {
+                    text: &self.typed.text,
+                    keyspace: None,
+                };
+                send(request, &RequestOptionsRef::default())
+            }
         }
     }
 

@@ -13,10 +13,11 @@ use messina_core::exec::statement::{
 };
 use messina_core::routing::{Routing, TableIdx, Token};
 use messina_core::types::{EncodedValues, RowWriter, ToRow};
-use messina_core::wire::{PreparedBody, ValuesRef};
+use messina_core::wire::{
+    ParamsRef, PreparedBody, ProtocolFeatures, RequestOptionsRef, RequestRef, ValuesRef,
+};
 
 use crate::lane::Lane;
-use crate::outgoing::{Outgoing, Rare, With};
 
 /// A request as its caller holds it.
 pub(crate) trait Source {
@@ -41,8 +42,14 @@ pub(crate) trait Source {
         default
     }
 
-    /// Makes what is sent, without the values.
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing;
+    /// Lends the request to `send`, for a connection that has agreed on `features`.
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        values: ValuesRef<'_>,
+        features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T;
 
     /// Encodes the values, into `scratch` where they are not encoded yet, and finds where they belong.
     fn encode<'a>(
@@ -162,24 +169,41 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
     }
 
     #[inline]
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        values: ValuesRef<'_>,
+        features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
+        let params = |options| params(settings, values, options, None);
         match self {
             Self::Prepared {
                 statement, shape, ..
-            } => Outgoing::Execute {
-                preparation: Arc::clone(statement.preparation()),
-                shape: Arc::clone(shape),
-                with: with(settings, Some(statement.options()), None),
-            },
+            } => {
+                let options = Some(statement.options());
+                let preparation = statement.preparation();
+                send(
+                    preparation.execute(shape, params(options), features),
+                    &extras(settings, options),
+                )
+            }
             Self::Typed {
                 options,
                 bound: Some(bound),
                 ..
-            } => execute(bound, with(settings, *options, None)),
-            Self::Text { text, options } | Self::Typed { text, options, .. } => Outgoing::Query {
-                text: (*text).into(),
-                with: with(settings, *options, None),
-            },
+            } => {
+                let preparation = bound.statement().preparation();
+                let request = preparation.execute(bound.shape(), params(*options), features);
+                send(request, &extras(settings, *options))
+            }
+            Self::Text { text, options } | Self::Typed { text, options, .. } => send(
+                RequestRef::Query {
+                    text,
+                    params: params(*options),
+                },
+                &extras(settings, *options),
+            ),
         }
     }
 
@@ -250,10 +274,19 @@ impl Source for BoundSource<'_> {
         self.bound.statement().is_conditional()
     }
 
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
-        execute(
-            self.bound,
-            with(settings, Some(self.bound.options()), self.paging_state),
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        values: ValuesRef<'_>,
+        features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
+        let options = Some(self.bound.options());
+        let preparation = self.bound.statement().preparation();
+        let params = params(settings, values, options, self.paging_state);
+        send(
+            preparation.execute(self.bound.shape(), params, features),
+            &extras(settings, options),
         )
     }
 
@@ -285,12 +318,22 @@ impl Source for TextSource<'_> {
         Some(self.statement.options())
     }
 
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
-        let with = with(settings, Some(self.statement.options()), self.paging_state);
-        Outgoing::Query {
-            text: Arc::clone(self.statement.text()),
-            with,
-        }
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        values: ValuesRef<'_>,
+        _features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
+        let options = Some(self.statement.options());
+        let params = params(settings, values, options, self.paging_state);
+        send(
+            RequestRef::Query {
+                text: self.statement.text(),
+                params,
+            },
+            &extras(settings, options),
+        )
     }
 }
 
@@ -314,12 +357,18 @@ impl Source for BatchSource {
         self.0.is_idempotent(default)
     }
 
-    fn outgoing(&self, settings: &RequestSettings) -> Outgoing {
-        let with = with(settings, Some(self.0.options()), None);
-        Outgoing::Batch {
-            batch: Arc::clone(&self.0),
-            with,
-        }
+    fn lend<T>(
+        &self,
+        settings: &RequestSettings,
+        _values: ValuesRef<'_>,
+        _features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
+        let options = extras(settings, Some(self.0.options()));
+        self.0
+            .with_request(settings, settings.consistency, |request| {
+                send(request, &options)
+            })
     }
 
     fn encode<'a>(
@@ -355,41 +404,42 @@ impl Source for PrepareSource {
         true
     }
 
-    fn outgoing(&self, _settings: &RequestSettings) -> Outgoing {
-        Outgoing::Prepare {
-            text: Arc::clone(&self.text),
+    fn lend<T>(
+        &self,
+        _settings: &RequestSettings,
+        _values: ValuesRef<'_>,
+        _features: &ProtocolFeatures,
+        send: impl FnOnce(RequestRef<'_>, &RequestOptionsRef<'_>) -> T,
+    ) -> T {
+        let request = RequestRef::Prepare {
+            text: &self.text,
             keyspace: None,
-        }
+        };
+        send(request, &RequestOptionsRef::default())
     }
 }
 
-fn execute(bound: &Bound, with: With) -> Outgoing {
-    Outgoing::Execute {
-        preparation: Arc::clone(bound.statement().preparation()),
-        shape: Arc::clone(bound.shape()),
-        with,
-    }
-}
-
+/// Makes the parameters of a QUERY or an EXECUTE.
 #[inline]
-fn with(
+fn params<'a>(
     settings: &RequestSettings,
-    options: Option<&StatementOptions>,
-    paging_state: Option<&PagingState>,
-) -> With {
+    values: ValuesRef<'a>,
+    options: Option<&'a StatementOptions>,
+    paging_state: Option<&'a PagingState>,
+) -> ParamsRef<'a> {
     let own = options.and_then(|options| options.paging_state.as_ref());
-    let payload = options.and_then(|options| options.custom_payload.as_ref());
-    let paging_state = paging_state.or(own);
-    let rare = if paging_state.is_none() && payload.is_none() {
-        None
-    } else {
-        Some(Box::new(Rare {
-            paging_state: paging_state.cloned(),
-            payload: payload.cloned(),
-        }))
-    };
-    With {
-        settings: *settings,
-        rare,
+    settings.params(settings.consistency, values, paging_state.or(own))
+}
+
+/// Makes what goes along with a request, whatever it is.
+#[inline]
+fn extras<'a>(
+    settings: &RequestSettings,
+    options: Option<&'a StatementOptions>,
+) -> RequestOptionsRef<'a> {
+    let payload = options.and_then(|options| options.custom_payload.as_deref());
+    RequestOptionsRef {
+        tracing: settings.tracing,
+        custom_payload: payload,
     }
 }

@@ -196,6 +196,9 @@ pub enum FrameEncodeError {
     /// There are not as many names as values, the values are not whole, or a batch has names at all.
     #[error("the names and the values of a statement do not match")]
     NamesMismatch,
+    /// What is said to be encoded already has no header.
+    #[error("a frame without a header")]
+    NotAFrame,
     /// A large value's place is not within the values.
     #[error("a large value lies outside of the values")]
     LargeValuePlace,

@@ -28,9 +28,9 @@ pub use event::{
 pub use header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion, RawHeader};
 pub use read::Reader;
 pub use request::{
-    Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, LargeValue, Params, ParamsRef,
-    Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef, StatementSource, Values,
-    ValuesRef,
+    Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, EncodedRef, LargeValue, Params,
+    ParamsRef, Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef,
+    StatementSource, Values, ValuesRef,
 };
 pub use response::{Envelope, Response, ResponseFrame};
 pub use result::{ColumnSpec, PreparedBody, ResultBody, ResultMetadata, RowsBody};

@@ -2,6 +2,7 @@
 //! decided in [`crate::exec`]; reading requests is the business of peers (`wire::peer`).
 
 pub(crate) mod encode;
+mod execute;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -52,6 +53,19 @@ pub enum RequestRef<'a> {
     },
     /// Runs several statements as one.
     Batch(BatchRef<'a>),
+    /// Any request that was encoded before.
+    Encoded(EncodedRef<'a>),
+}
+
+/// A frame that was encoded before, for the same features; only its stream id is still open.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedRef<'a> {
+    /// The kind of request.
+    pub opcode: Opcode,
+    /// The frame with its header, payloads that lie elsewhere aside.
+    pub frame: &'a [u8],
+    /// Payloads that belong into the frame, in ascending order of their places.
+    pub large: &'a [LargeValue],
 }
 
 /// The parameters of QUERY and EXECUTE.

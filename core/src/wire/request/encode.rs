@@ -4,8 +4,11 @@
 
 use bytes::Bytes;
 
+use super::execute;
 use super::values::{put_values, values_len};
-use super::{BatchKind, BatchRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef};
+use super::{
+    BatchKind, BatchRef, EncodedRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef,
+};
 use crate::error::protocol::{FrameEncodeError, FramePart};
 use crate::wire::consistency::{Consistency, SerialConsistency};
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
@@ -24,6 +27,7 @@ impl RequestRef<'_> {
             Self::Prepare { .. } => Opcode::Prepare,
             Self::Execute { .. } => Opcode::Execute,
             Self::Batch(_) => Opcode::Batch,
+            Self::Encoded(encoded) => encoded.opcode,
         }
     }
 
@@ -67,6 +71,11 @@ impl RequestRef<'_> {
     fn rare_len(&self, features: &ProtocolFeatures) -> Result<usize, FrameEncodeError> {
         Ok(match self {
             Self::Options | Self::Execute { .. } => 0,
+            Self::Encoded(encoded) => {
+                let large = encoded.large.iter().map(|large| large.bytes.len());
+                let len = large.fold(encoded.frame.len(), usize::saturating_add);
+                len.saturating_sub(FrameHeader::LEN)
+            }
             Self::Startup(options) => {
                 short(FramePart::List, options.len())?;
                 let mut len = SHORT;
@@ -109,6 +118,12 @@ impl RequestRef<'_> {
         stream: i16,
         options: &RequestOptionsRef<'_>,
     ) -> Result<(), FrameEncodeError> {
+        if let Self::Encoded(encoded) = self {
+            return put_encoded(out, encoded, stream);
+        }
+        if execute::put_plain(out, self, features, stream, options) {
+            return Ok(());
+        }
         let len = self.body_len(features, options)?;
         let too_long = FrameEncodeError::TooLong {
             part: FramePart::Body,
@@ -165,7 +180,7 @@ impl RequestRef<'_> {
     #[inline(never)]
     fn put_rare(&self, out: &mut impl FrameSink, features: &ProtocolFeatures) {
         match self {
-            Self::Options | Self::Execute { .. } => {}
+            Self::Options | Self::Execute { .. } | Self::Encoded(_) => {}
             Self::Startup(options) => {
                 put_short(out, options.len());
                 for (key, value) in *options {
@@ -403,6 +418,31 @@ fn put_params(out: &mut impl FrameSink, params: &ParamsRef<'_>, features: &Proto
         params.keyspace,
         params.now_in_seconds,
     );
+}
+
+/// Writes a frame that was encoded before, with its stream id.
+#[inline]
+fn put_encoded(
+    out: &mut impl FrameSink,
+    encoded: &EncodedRef<'_>,
+    stream: i16,
+) -> Result<(), FrameEncodeError> {
+    let Some((header, body)) = encoded.frame.split_first_chunk::<{ FrameHeader::LEN }>() else {
+        return Err(FrameEncodeError::NotAFrame);
+    };
+    let mut header = *header;
+    [header[2], header[3]] = stream.to_be_bytes();
+    out.reserve(encoded.frame.len());
+    out.put(&header);
+    let mut done = 0;
+    for large in encoded.large {
+        let at = large.at.saturating_sub(FrameHeader::LEN);
+        out.put(body.get(done..at).unwrap_or_default());
+        out.chain(&large.bytes);
+        done = at;
+    }
+    out.put(body.get(done..).unwrap_or_default());
+    Ok(())
 }
 
 fn put_batch(out: &mut impl FrameSink, batch: &BatchRef<'_>, features: &ProtocolFeatures) {
