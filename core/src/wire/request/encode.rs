@@ -124,6 +124,17 @@ impl RequestRef<'_> {
         if execute::put_plain(out, self, features, stream, options) {
             return Ok(());
         }
+        self.encode_any(out, features, stream, options)
+    }
+
+    /// Appends any request that was not encoded before.
+    pub(super) fn encode_any(
+        &self,
+        out: &mut impl FrameSink,
+        features: &ProtocolFeatures,
+        stream: i16,
+        options: &RequestOptionsRef<'_>,
+    ) -> Result<(), FrameEncodeError> {
         let len = self.body_len(features, options)?;
         let too_long = FrameEncodeError::TooLong {
             part: FramePart::Body,

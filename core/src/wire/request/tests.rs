@@ -455,3 +455,114 @@ fn the_owned_form_says_the_same_as_the_borrowed_one() {
         )
     );
 }
+
+#[test]
+fn the_short_way_writes_an_execute_like_the_long_one() {
+    let values = [0, 0, 0, 2, 7, 8, 0xff, 0xff, 0xff, 0xff];
+    let some = ValuesRef {
+        count: 2,
+        bytes: &values,
+        ..ValuesRef::default()
+    };
+    let mut compared = 0;
+    for mask in 0..64_u32 {
+        let on = |bit: u32| mask & (1 << bit) != 0;
+        let features = ProtocolFeatures {
+            metadata_id: on(0),
+            tablets_v2: on(1),
+            ..ProtocolFeatures::default()
+        };
+        let params = ParamsRef {
+            consistency: Consistency::LocalQuorum,
+            serial_consistency: on(2).then_some(SerialConsistency::LocalSerial),
+            values: if on(3) { some } else { ValuesRef::default() },
+            skip_metadata: on(0),
+            page_size: on(4).then_some(5000),
+            timestamp: on(5).then_some(1_700_000_000_000_000),
+            ..ParamsRef::default()
+        };
+        for id in [&[1; 16][..], &[2; 7], &[]] {
+            let request = RequestRef::Execute {
+                id,
+                result_metadata_id: on(4).then_some(&[9; 16]),
+                tablet_block: 3,
+                params,
+            };
+            let options = RequestOptionsRef {
+                tracing: on(5),
+                custom_payload: None,
+            };
+            let (mut short, mut long) = (Vec::new(), Vec::new());
+            assert!(execute::put_plain(
+                &mut short, &request, &features, 77, &options
+            ));
+            request
+                .encode_any(&mut long, &features, 77, &options)
+                .expect("a request that fits");
+            assert_eq!(short, long, "{request:?}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 192);
+}
+
+#[test]
+fn a_frame_encoded_before_gets_its_stream_id_and_its_payloads() {
+    let payload = Bytes::from(vec![5; 3000]);
+    let large = [LargeValue {
+        at: 4,
+        bytes: payload.clone(),
+    }];
+    let values = ValuesRef {
+        count: 1,
+        bytes: &[0, 0, 0x0b, 0xb8],
+        large: &large,
+        names: None,
+    };
+    let request = RequestRef::Execute {
+        id: &[1; 16],
+        result_metadata_id: None,
+        tablet_block: 0,
+        params: ParamsRef {
+            values,
+            ..ParamsRef::default()
+        },
+    };
+    let (features, options) = (ProtocolFeatures::default(), RequestOptionsRef::default());
+    let mut direct = Vec::new();
+    request
+        .encode(&mut direct, &features, 300, &options)
+        .expect("a request that fits");
+    let at = direct
+        .windows(payload.len())
+        .position(|bytes| bytes == payload)
+        .expect("the payload");
+    let mut before = Vec::new();
+    request
+        .encode(&mut before, &features, 0, &options)
+        .expect("a request that fits");
+    before.drain(at..at + payload.len());
+    let encoded = RequestRef::Encoded(EncodedRef {
+        opcode: Opcode::Execute,
+        frame: &before,
+        large: &[LargeValue { at, bytes: payload }],
+    });
+    let mut again = Vec::new();
+    encoded
+        .encode(&mut again, &features, 300, &options)
+        .expect("a frame");
+    assert_eq!(again, direct);
+    assert_eq!(
+        encoded.body_len(&features, &options),
+        Ok(direct.len() - FrameHeader::LEN)
+    );
+    let headless = RequestRef::Encoded(EncodedRef {
+        opcode: Opcode::Execute,
+        frame: &[4, 0],
+        large: &[],
+    });
+    assert_eq!(
+        headless.encode(&mut again, &features, 1, &options),
+        Err(FrameEncodeError::NotAFrame)
+    );
+}
