@@ -5,6 +5,7 @@
 
 mod keyspaces;
 mod login;
+mod loss;
 mod nodes;
 mod statements;
 mod types;
