@@ -1,6 +1,7 @@
 //! Settings as plain structs with defaults. They are read by machines and never change while in use.
 
 pub mod connection;
+pub mod encryption;
 pub mod limits;
 pub mod pool;
 pub mod profile;

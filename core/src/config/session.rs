@@ -10,6 +10,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::connection::ConnectionConfig;
+use super::encryption::Encryption;
 use super::limits::Limits;
 use super::pool::PoolConfig;
 use super::profile::ExecutionProfile;
@@ -41,6 +42,8 @@ pub struct SessionConfig {
     pub driver: DriverInfo,
     /// The settings of each connection.
     pub connection: ConnectionConfig,
+    /// Whether connections are encrypted, and how.
+    pub encryption: Encryption,
     /// The bounds on memory and work.
     pub limits: Limits,
     /// The settings of the pools.
@@ -128,6 +131,7 @@ impl Default for SessionConfig {
             application: ApplicationInfo::default(),
             driver: DriverInfo::default(),
             connection: ConnectionConfig::default(),
+            encryption: Encryption::none(),
             limits: Limits::default(),
             pool: PoolConfig::default(),
             reconnect: ReconnectPolicy::default(),

@@ -20,6 +20,9 @@ use crate::wire::{
 
 impl Connection {
     pub(super) fn read_frames(&mut self, now: Instant) -> Result<(), ProtocolError> {
+        if self.layers.is_some() && self.has_segments() {
+            return self.read_segments(now);
+        }
         if let Phase::Handshake(_) = self.phase {
             self.check_first_byte()?;
         }
@@ -46,6 +49,10 @@ impl Connection {
             self.handle_frame(now, ResponseFrame { header, body })?;
             if matches!(self.phase, Phase::Closed(_)) {
                 return Ok(());
+            }
+            // The answer to STARTUP is the last frame of version 5 outside of a segment.
+            if self.layers.is_some() && self.has_segments() {
+                return self.read_segments(now);
             }
         }
         self.recv.settle();
@@ -96,6 +103,7 @@ impl Connection {
     /// Refuses a peer that speaks another protocol before nine bytes of it arrived: it may never send as many.
     fn check_first_byte(&self) -> Result<(), ProtocolError> {
         match self.recv.first_byte() {
+            Some(TLS_ALERT) => Err(ProtocolError::new(ProtocolErrorKind::TlsAlert, 0)),
             Some(byte) if byte & 0x80 == 0 => {
                 Err(ProtocolError::new(ProtocolErrorKind::WrongDirection, 0))
             }
@@ -104,7 +112,7 @@ impl Connection {
     }
 
     #[inline]
-    fn check_header(&self, raw: RawHeader) -> Result<FrameHeader, Refused> {
+    pub(super) fn check_header(&self, raw: RawHeader) -> Result<FrameHeader, Refused> {
         let asked = self.plan.version.byte();
         if raw.version != asked && raw.direction == Direction::Response {
             return Err(self.refuse_version(raw));
@@ -144,7 +152,11 @@ impl Connection {
     }
 
     #[inline]
-    fn handle_frame(&mut self, now: Instant, frame: ResponseFrame) -> Result<(), ProtocolError> {
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: ResponseFrame,
+    ) -> Result<(), ProtocolError> {
         let stream = frame.header.stream;
         match &self.phase {
             Phase::Open | Phase::Draining(_) if 0 < stream && stream != KEEPALIVE_STREAM => {
@@ -208,12 +220,16 @@ impl Connection {
         if stream != HANDSHAKE_STREAM && (opcode != Opcode::Error || 0 < stream) {
             return Err(stray(frame));
         }
+        let started = handshake.step == Step::Startup;
         let said = handshake.answer(&self.plan, frame);
         self.features = *handshake.features();
         let notes = std::mem::take(&mut handshake.notes);
         notes
             .into_iter()
             .for_each(|note| self.put(ConnectionOutput::Note(note)));
+        if started && said.is_ok() && self.plan.version == ProtocolVersion::V5 {
+            self.begin_segments();
+        }
         match said {
             Ok(Say::Ready(info)) => self.open(now, info),
             Ok(say @ Say::Startup(_)) => {
@@ -234,7 +250,7 @@ impl Connection {
 }
 
 /// Says why a header is not acceptable.
-enum Refused {
+pub(super) enum Refused {
     Protocol(ProtocolError),
     Version(u8),
 }
@@ -245,6 +261,8 @@ impl From<ProtocolError> for Refused {
     }
 }
 
+/// Is what a record of TLS begins with in which a server complains about what is not encrypted.
+const TLS_ALERT: u8 = 0x15;
 /// Are the versions that a server of our time can ask us to speak.
 const VERSIONS_KNOWN: std::ops::RangeInclusive<u8> = 3..=5;
 

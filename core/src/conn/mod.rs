@@ -1,9 +1,10 @@
 //! Owns one connection: framing, handshake, stream ids, deadlines, keepalive.
 //! Leaves out sockets, and every decision about which connections there are.
 //!
-//! Layers, bottom up: bytes (`recv`, `send`), frames (here), the handshake (`phase`), requests
-//! (`requests`, `streams`, `line`). Encryption will sit below the bytes, segments of protocol v5 between bytes
-//! and frames, compression between frames and requests: each has one place where its layer hands over.
+//! Layers, bottom up: records of TLS (`tls`), segments of protocol version 5 (`segments`), bytes (`recv`, `send`),
+//! frames (`frames`), compression of version 4 (`pack`), the handshake (`phase`), requests (`requests`, `streams`,
+//! `line`). What is not in use costs nothing: plain frames are read and written where they lie, and `layers` takes over
+//! only where records or segments are.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,8 +17,11 @@ use crate::notify::Note;
 use crate::time::DeadlineWheel;
 use crate::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef};
 
+#[cfg(not(all(feature = "v5", feature = "rustls-023")))]
+mod absent;
 mod frames;
 mod keepalive;
+mod layers;
 mod line;
 mod output;
 mod pack;
@@ -25,15 +29,21 @@ mod phase;
 pub mod plan;
 mod recv;
 mod requests;
+#[cfg(feature = "v5")]
+mod segments;
 mod send;
 mod streams;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "rustls-023")]
+pub mod tls;
+mod wrapped;
 
 pub use output::{ConnectionOutput, StreamKey, SubmitError, Ticket};
 pub use plan::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
 
 use keepalive::{Keepalive, Verdict};
+use layers::Layers;
 use line::Line;
 use output::Queued;
 use pack::Packer;
@@ -64,6 +74,8 @@ pub struct Connection {
     info: Option<ConnectionInfo>,
     recv: RecvBuffer,
     send: SendBuffer,
+    /// Are the layers below frames, where there are any.
+    layers: Option<Box<Layers>>,
     /// Compresses requests, where that was agreed on and bodies are what is compressed.
     packer: Option<Box<Packer>>,
     streams: Streams,
@@ -113,6 +125,7 @@ impl Connection {
             info: None,
             recv: RecvBuffer::new(),
             send: SendBuffer::default(),
+            layers: None,
             packer: None,
             streams: Streams::new(limits.in_flight_effective()),
             line: Line::default(),
@@ -123,7 +136,7 @@ impl Connection {
             over: 0,
             plan,
         };
-        connection.say(RequestRef::Options, HANDSHAKE_STREAM);
+        connection.begin_handshake();
         connection
     }
 
@@ -131,6 +144,9 @@ impl Connection {
     pub fn recv_buffer(&mut self) -> &mut [u8] {
         if matches!(self.phase, Phase::Closed(_)) {
             return &mut [];
+        }
+        if let Some(tls) = self.layers.as_mut().and_then(|layers| layers.tls.as_mut()) {
+            return tls.window();
         }
         self.recv.window()
     }
@@ -141,10 +157,14 @@ impl Connection {
         if matches!(self.phase, Phase::Closed(_)) {
             return;
         }
-        self.recv.received(len);
         self.keepalive.heard(now);
-        if let Err(error) = self.read_frames(now) {
-            self.fail(error.into());
+        if self.layers.is_some() {
+            self.read_wrapped(now, len);
+        } else {
+            self.recv.received(len);
+            if let Err(error) = self.read_frames(now) {
+                self.fail(error.into());
+            }
         }
         self.settle();
         self.fire(now);
@@ -153,6 +173,10 @@ impl Connection {
     /// Takes note that the server closed its side.
     pub fn handle_eof(&mut self, now: Instant) {
         self.begin(now);
+        self.end_of_input();
+    }
+
+    fn end_of_input(&mut self) {
         match &self.phase {
             Phase::Handshake(_) => self.fail_connect(ConnectCause::Closed),
             Phase::Draining(draining) => self.fail(draining.why.clone()),
@@ -196,14 +220,23 @@ impl Connection {
     }
 
     /// Fills in what to write next and returns how many slices were filled; 0 when there is nothing.
+    ///
+    /// An encrypted connection may have a last word after [`ConnectionOutput::Closed`]: write it once, if the socket
+    /// takes it at once, before closing.
     pub fn poll_transmit<'a>(&'a mut self, out: &mut [IoSlice<'a>]) -> usize {
+        if self.layers.is_some() {
+            return self.gather_wrapped(out);
+        }
         self.send.gather(out)
     }
 
     /// Takes note that `len` bytes of the last gather list were written.
     pub fn handle_transmitted(&mut self, now: Instant, len: usize) {
         let now = self.clamp(now);
-        let surplus = self.send.sent(len);
+        let surplus = match &mut self.layers {
+            Some(layers) => layers.outbox.sent(len),
+            None => self.send.sent(len),
+        };
         debug_assert_eq!(surplus, 0, "more bytes were written than there were");
         self.fire(now);
     }
@@ -285,6 +318,13 @@ impl Connection {
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if self
+            .layers
+            .as_ref()
+            .is_some_and(|layers| layers.is_broken())
+        {
+            return Some(self.now);
+        }
         match &self.phase {
             Phase::Handshake(handshake) => Some(handshake.deadline),
             Phase::Open => earliest([
@@ -355,6 +395,9 @@ impl Connection {
 
     #[cold]
     fn fire_due(&mut self, now: Instant) {
+        if let Some(error) = self.layers.as_mut().and_then(|layers| layers.take_broken()) {
+            return self.fail_tls(error);
+        }
         match &self.phase {
             Phase::Open => self.fire_open(now),
             Phase::Handshake(handshake) => {
@@ -407,6 +450,9 @@ impl Connection {
         if self.in_flight() == 0 {
             self.recv.shrink();
             self.send.shrink();
+            if let Some(layers) = &mut self.layers {
+                layers.shrink();
+            }
             self.deadlines.shrink();
             self.outputs.shrink_to_fit();
         }
@@ -479,6 +525,7 @@ impl Connection {
         self.phase = Phase::Closed(error);
         self.recv = RecvBuffer::new();
         self.send.clear();
+        self.say_farewell();
         self.deadlines = DeadlineWheel::new(self.now);
     }
 

@@ -29,6 +29,11 @@ pub(crate) struct Handshake {
 /// Names the request whose answer is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
+    #[cfg_attr(
+        not(feature = "rustls-023"),
+        expect(dead_code, reason = "not built in")
+    )]
+    Tls,
     Options,
     Startup,
     Auth,
@@ -75,6 +80,7 @@ impl Handshake {
 
     pub(crate) fn phase(&self) -> ConnectPhase {
         match self.step {
+            Step::Tls => ConnectPhase::Tls,
             Step::Options => ConnectPhase::Options,
             Step::Startup => ConnectPhase::Startup,
             Step::Auth => ConnectPhase::Auth,

@@ -115,6 +115,8 @@ impl fmt::Display for CloseReason {
 pub struct ConnectionPlan {
     /// Is whom the socket leads to; for logins and messages.
     pub address: Address,
+    /// Is the host name that led to the address, if one did; a certificate may be for it.
+    pub host_name: Option<Arc<str>>,
     /// Is what the connection is for.
     pub role: Role,
     /// Is the protocol version to ask for.
@@ -136,6 +138,7 @@ impl ConnectionPlan {
     pub fn new(address: impl Into<Address>, session: Arc<SessionConfig>, seed: Seed) -> Self {
         Self {
             address: address.into(),
+            host_name: None,
             role: Role::Data,
             version: ProtocolVersion::default(),
             keyspace: session.keyspace.clone(),

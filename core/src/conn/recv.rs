@@ -1,5 +1,5 @@
-//! Owns the bytes that arrive: a chunk to read into, complete frames cut off it without copying.
-//! Leaves out what a header means; it only needs its length.
+//! Owns the bytes that arrive: a chunk to read into, whole frames or segments cut off it without copying.
+//! Leaves out what a header means; it is told how long a unit is.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -17,6 +17,8 @@ pub(crate) struct RecvBuffer {
     filled: usize,
     /// Is how large the next chunk will be; doubles when a read filled all there was.
     size: usize,
+    /// Is the length of the unit that has begun, once it is known and if it fits a chunk.
+    begun: usize,
     spares: Vec<Spare>,
     large: Option<LargeFrame>,
     /// Holds whole chunks of large frames, to be taken back once nobody else holds them.
@@ -58,6 +60,7 @@ impl RecvBuffer {
             start: 0,
             filled: 0,
             size: CHUNK_MIN,
+            begun: 0,
             spares: Vec::new(),
             large: None,
             large_spares: Vec::new(),
@@ -67,7 +70,7 @@ impl RecvBuffer {
     /// Returns the place for the next bytes; never empty.
     pub(crate) fn window(&mut self) -> &mut [u8] {
         if self.large.is_none() && self.chunk.len() - self.filled < self.room_wanted() {
-            self.renew();
+            self.renew(1);
         }
         match &mut self.large {
             Some(large) => large
@@ -91,6 +94,58 @@ impl RecvBuffer {
         }
     }
 
+    /// Takes in bytes that arrived otherwise, such as those of a record that was decrypted.
+    #[cfg(feature = "rustls-023")]
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        if let Some(large) = &mut self.large {
+            let part = rest.len().min(large.len - large.filled);
+            let (first, later) = rest.split_at_checked(part).unwrap_or((rest, &[]));
+            if let Some(place) = large.chunk.get_mut(large.filled..large.filled + part) {
+                place.copy_from_slice(first);
+            }
+            large.filled += part;
+            rest = later;
+        }
+        if rest.is_empty() {
+            return;
+        }
+        if self.size < 2 * rest.len() && self.size < CHUNK_MAX {
+            self.size *= 2;
+        }
+        if self.chunk.len() - self.filled < rest.len() {
+            self.renew(rest.len());
+        }
+        let end = self.filled + rest.len();
+        if let Some(place) = self.chunk.get_mut(self.filled..end) {
+            place.copy_from_slice(rest);
+            self.filled = end;
+        }
+    }
+
+    /// Returns what is there of the next unit, and of those behind it.
+    #[cfg(feature = "v5")]
+    pub(crate) fn rest(&self) -> &[u8] {
+        match &self.large {
+            Some(large) => large.chunk.get(..large.filled).unwrap_or_default(),
+            None => self.chunk.get(self.start..self.filled).unwrap_or_default(),
+        }
+    }
+
+    /// Cuts off the next unit, which is this long, once all of it is there; else makes room for it.
+    #[cfg(feature = "v5")]
+    pub(crate) fn take(&mut self, len: usize) -> Option<Bytes> {
+        if self.large.is_some() || self.filled - self.start < len {
+            return self.take_unfinished(0, len);
+        }
+        let end = self.start + len;
+        let mut unit = self.chunk.split_to(end);
+        unit.advance(self.start);
+        self.filled -= end;
+        self.start = 0;
+        Some(unit.freeze())
+    }
+
     /// Returns the header of the next frame, once it is there.
     #[inline]
     pub(crate) fn header(&self) -> Option<&[u8; FrameHeader::LEN]> {
@@ -111,7 +166,7 @@ impl RecvBuffer {
         let body_len = usize::try_from(body_len).ok()?;
         let len = FrameHeader::LEN.checked_add(body_len)?;
         if self.large.is_some() || self.filled - self.start < len {
-            return self.take_unfinished(len);
+            return self.take_unfinished(FrameHeader::LEN, len);
         }
         let body_at = self.start + FrameHeader::LEN;
         let end = self.start + len;
@@ -140,6 +195,7 @@ impl RecvBuffer {
         if self.start == self.filled {
             self.start = 0;
             self.filled = 0;
+            self.begun = 0;
         }
     }
 
@@ -150,15 +206,16 @@ impl RecvBuffer {
         }
     }
 
+    /// Takes the unit that has begun, from this offset on, if it is complete.
     #[cold]
-    fn take_unfinished(&mut self, len: usize) -> Option<Bytes> {
+    fn take_unfinished(&mut self, from: usize, len: usize) -> Option<Bytes> {
         match &mut self.large {
             Some(large) => {
                 if large.filled < large.len {
                     return None;
                 }
                 let whole = self.large.take()?.chunk.freeze();
-                let body = whole.slice(FrameHeader::LEN..len.min(whole.len()));
+                let body = whole.slice(from..len.min(whole.len()));
                 if whole.len() <= LARGE_SPARE_BYTES_MAX {
                     if self.large_spares.len() == LARGE_SPARES_MAX {
                         self.large_spares.remove(0);
@@ -170,7 +227,10 @@ impl RecvBuffer {
             None => {
                 if CHUNK_MAX < len {
                     self.begin_large(len);
-                } else if self.size < len {
+                    return None;
+                }
+                self.begun = len;
+                if self.size < len {
                     self.size = len.next_power_of_two().min(CHUNK_MAX);
                 }
                 None
@@ -203,39 +263,30 @@ impl RecvBuffer {
         });
         self.start = 0;
         self.filled = 0;
+        self.begun = 0;
     }
 
-    /// Says how much room makes a read worth its system call: a quarter of a chunk, and what the frame that has begun
+    /// Says how much room makes a read worth its system call: a quarter of a chunk, and what the unit that has begun
     /// still needs.
     fn room_wanted(&self) -> usize {
-        let begun = self.filled - self.start;
-        let missing = self.begun_len().saturating_sub(begun);
+        let missing = self.begun.saturating_sub(self.filled - self.start);
         (self.size / 4).max(missing).max(1)
     }
 
-    /// Returns the length of the frame that has begun, if its header is there and it fits a chunk.
-    fn begun_len(&self) -> usize {
-        let Some([.., a, b, c, d]) = self.header() else {
-            return 0;
-        };
-        let len = u32::from_be_bytes([*a, *b, *c, *d]);
-        usize::try_from(len).map_or(0, |len| len.saturating_add(FrameHeader::LEN).min(CHUNK_MAX))
-    }
-
-    /// Makes a chunk of the current size with what arrived at its front.
-    fn renew(&mut self) {
+    /// Makes a chunk of the current size, and at least with this room, with what arrived at its front.
+    fn renew(&mut self, room: usize) {
         if 0 < self.start {
             self.chunk.copy_within(self.start..self.filled, 0);
             self.filled -= self.start;
             self.start = 0;
-            if self.room_wanted() <= self.chunk.len() - self.filled {
+            if self.room_wanted().max(room) <= self.chunk.len() - self.filled {
                 return;
             }
         }
         let filled = self.filled;
         self.chunk.truncate(filled);
-        // What arrived is part of a frame that fits a chunk, so the size is at least that.
-        let size = self.size.max(filled + 1);
+        // What arrived is part of a unit that fits a chunk, so the size is at least that.
+        let size = self.size.max(filled + room);
         if self.chunk.try_reclaim(size - filled) {
             self.chunk.resize(size, 0);
             return;

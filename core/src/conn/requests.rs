@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use crate::conn::frames::stray;
+use crate::conn::layers::Layers;
 use crate::conn::line::{Found, Line, Waiting};
 use crate::conn::output::{ConnectionOutput, Queued, StreamKey, SubmitError, Ticket};
 use crate::conn::phase::OPCODE_AT;
@@ -284,7 +285,7 @@ impl Connection {
         let unsent: Vec<(StreamKey, InFlight)> = self
             .streams
             .iter_waiting()
-            .filter(|(_, sent)| !self.send.is_sent(sent.end))
+            .filter(|(_, sent)| !self.is_written(sent.end))
             .map(|(key, sent)| (key, *sent))
             .collect();
         for (key, sent) in unsent {
@@ -299,7 +300,16 @@ impl Connection {
             );
         }
         self.send.clear();
+        if let Some(layers) = &mut self.layers {
+            layers.silence();
+        }
         self.keepalive.stop();
+    }
+
+    /// Tells whether all of a frame that ends here was written.
+    fn is_written(&self, end: u64) -> bool {
+        let layers = self.layers.as_ref();
+        self.send.is_sent(end) && layers.is_none_or(|layers| layers.outbox.is_written(end))
     }
 
     /// Fails everything that waits.
@@ -333,7 +343,9 @@ impl Connection {
     }
 
     fn fate(&self, sent: &InFlight) -> Fate {
-        if self.send.is_unsent(sent.start) {
+        // What was wrapped and not written had no effect either, as long as it is not written any more.
+        let is_untouched = |layers: &Layers| layers.outbox.is_untouched(sent.start);
+        if self.send.is_unsent(sent.start) || self.layers.as_deref().is_some_and(is_untouched) {
             Fate::NotSent
         } else {
             Fate::MaybeApplied

@@ -7,7 +7,9 @@ use std::io::IoSlice;
 
 use bytes::Bytes;
 
-use crate::wire::{FrameHeader, FrameSink, RawHeader};
+use crate::wire::FrameSink;
+#[cfg(feature = "v5")]
+use crate::wire::{FrameHeader, RawHeader};
 
 /// Queues frames in the order they are sent.
 ///
@@ -66,6 +68,12 @@ impl SendBuffer {
             && !chained
                 .into_iter()
                 .any(|splice| matches!(splice.kind, SpliceKind::Chain(_)))
+    }
+
+    /// Tells whether there is nothing to send.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.skip_holes();
+        self.head == self.bytes.len() && self.splices.is_empty()
     }
 
     /// Takes back what was encoded from this position on.
@@ -158,6 +166,7 @@ impl SendBuffer {
     }
 
     /// Returns the length of the next frame; to be asked only where one starts.
+    #[cfg(feature = "v5")]
     pub(crate) fn frame_len(&mut self) -> Option<usize> {
         self.skip_holes();
         let header = self.bytes.get(self.head..)?.first_chunk()?;

@@ -17,6 +17,8 @@ mod compression;
 mod framing;
 mod handshake;
 mod requests;
+#[cfg(feature = "v5")]
+mod segments;
 mod timing;
 
 pub(super) fn ms(count: u64) -> Duration {

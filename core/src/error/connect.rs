@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+#[cfg(feature = "rustls-023")]
+use crate::conn::tls::TlsError;
 use crate::conn::{Address, CloseReason};
 use crate::error::protocol::{FrameEncodeError, ProtocolError};
 use crate::policy::auth::LoginError;
@@ -95,6 +97,10 @@ pub enum ConnectCause {
     /// Nothing happened in time.
     #[error("no answer in time")]
     Timeout,
+    /// The two sides did not agree on encryption.
+    #[cfg(feature = "rustls-023")]
+    #[error("{0}")]
+    Tls(TlsError),
     /// The server answered with an error.
     #[error("the server refused")]
     Server(#[source] Arc<ServerError>),
@@ -149,6 +155,10 @@ pub enum ConnectionError {
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Eof,
+    /// Encryption failed.
+    #[cfg(feature = "rustls-023")]
+    #[error("encryption failed: {0}")]
+    Tls(TlsError),
     /// The peer does not keep to the protocol.
     #[error("the peer does not keep to the protocol")]
     Protocol(#[source] Arc<ProtocolError>),

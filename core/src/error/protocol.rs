@@ -88,6 +88,9 @@ pub enum ProtocolErrorKind {
     /// A request where a response belongs, or the other way round.
     #[error("a frame of the wrong direction")]
     WrongDirection,
+    /// A TLS alert where a frame belongs: the server speaks only to clients that encrypt.
+    #[error("a tls alert: the server wants encryption")]
+    TlsAlert,
     /// A frame of a protocol version that is not in use here.
     #[error("unexpected protocol version {0}")]
     UnexpectedVersion(u8),

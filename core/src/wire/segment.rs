@@ -132,30 +132,51 @@ impl SegmentCodec {
 
     /// Appends one segment. The payload must not be longer than [`PAYLOAD_MAX`].
     fn seal_payload(&mut self, plain: &[u8], self_contained: bool, out: &mut Vec<u8>) {
-        let mut payload = plain;
+        let start = self.begin(out);
+        out.extend_from_slice(plain);
+        self.finish(start, self_contained, out);
+    }
+
+    /// Makes room for the header of a segment whose payload is appended next; returns where it starts.
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        out.resize(start + self.header_len(), 0);
+        start
+    }
+
+    /// Makes a segment of the payload that was appended since it began, at most [`PAYLOAD_MAX`] bytes.
+    pub(crate) fn finish(&mut self, start: usize, self_contained: bool, out: &mut Vec<u8>) {
+        let payload_at = start + self.header_len();
         let mut plain_len = 0;
         if self.compressed {
+            let plain = out.get(payload_at..).unwrap_or_default();
             self.scratch.clear();
             if lz4::compress(plain, &mut self.scratch) && self.scratch.len() < plain.len() {
-                payload = &self.scratch;
                 plain_len = plain.len();
+                out.truncate(payload_at);
+                out.extend_from_slice(&self.scratch);
             }
         }
+        let payload = out.get(payload_at..).unwrap_or_default();
         let header = to_u64(payload.len())
             | if self.compressed {
                 to_u64(plain_len) << LENGTH_BITS | u64::from(self_contained) << (2 * LENGTH_BITS)
             } else {
                 u64::from(self_contained) << LENGTH_BITS
             };
+        let payload_crc = crc32(payload);
         let header = header.to_le_bytes();
-        let fields = self.header_len() - CRC24_LEN;
-        let fields = header.get(..fields).unwrap_or(&header);
+        let fields_len = self.header_len() - CRC24_LEN;
+        let fields = header.get(..fields_len).unwrap_or(&header);
         let [c0, c1, c2, _] = crc24(fields).to_le_bytes();
-        out.reserve(self.header_len() + payload.len() + CRC32_LEN);
-        out.extend_from_slice(fields);
-        out.extend_from_slice(&[c0, c1, c2]);
-        out.extend_from_slice(payload);
-        out.extend_from_slice(&crc32(payload).to_le_bytes());
+        for (place, byte) in out
+            .iter_mut()
+            .skip(start)
+            .zip(fields.iter().chain(&[c0, c1, c2]))
+        {
+            *place = *byte;
+        }
+        out.extend_from_slice(&payload_crc.to_le_bytes());
     }
 }
 
@@ -179,6 +200,9 @@ fn run_len(envelopes: &[u8]) -> usize {
 /// Finds the envelopes in payloads, and joins the pieces of large ones.
 #[derive(Debug, Default)]
 pub struct EnvelopeJoiner {
+    /// The envelopes of a self-contained payload that were not taken yet.
+    whole: Bytes,
+    /// The pieces of a large envelope so far.
     large: BytesMut,
 }
 
@@ -190,8 +214,7 @@ impl EnvelopeJoiner {
 
     /// Takes the payload of the next segment and hands out each envelope that is whole now, as header and body.
     ///
-    /// What is kept never grows over one header and a body of `body_max` bytes. Errors: a body over that limit, or
-    /// envelopes and segments that do not end together where they must.
+    /// Errors: those of [`push`](Self::push) and [`take`](Self::take).
     pub fn join(
         &mut self,
         payload: Bytes,
@@ -199,40 +222,59 @@ impl EnvelopeJoiner {
         body_max: u32,
         mut each: impl FnMut(RawHeader, Bytes),
     ) -> Result<(), ProtocolError> {
-        let boundary = ProtocolError::new(ProtocolErrorKind::SegmentBoundary, 0);
-        if self_contained {
-            let mut rest = payload;
-            if !self.large.is_empty() {
-                return Err(boundary);
-            }
-            while !rest.is_empty() {
-                let Some((header, len)) = envelope(&rest, body_max)? else {
-                    return Err(boundary);
-                };
-                if rest.len() < len {
-                    return Err(boundary);
-                }
-                let body = rest.split_to(len).slice(FrameHeader::LEN..);
-                each(header, body);
-            }
-            return Ok(());
-        }
-        self.large.extend_from_slice(&payload);
-        let Some((header, len)) = envelope(&self.large, body_max)? else {
-            return Ok(());
-        };
-        if len < self.large.len() {
-            return Err(boundary);
-        }
-        if len == self.large.len() {
-            let body = std::mem::take(&mut self.large)
-                .freeze()
-                .slice(FrameHeader::LEN..);
+        self.push(payload, self_contained)?;
+        while let Some((header, body)) = self.take(body_max)? {
             each(header, body);
         }
         Ok(())
     }
+
+    /// Takes in the payload of the next segment; the envelopes of the one before must have been taken out.
+    ///
+    /// Errors: whole envelopes come where the rest of a large one has to.
+    pub fn push(&mut self, payload: Bytes, self_contained: bool) -> Result<(), ProtocolError> {
+        if !self_contained {
+            self.large.extend_from_slice(&payload);
+        } else if self.large.is_empty() {
+            self.whole = payload;
+        } else {
+            return Err(BOUNDARY);
+        }
+        Ok(())
+    }
+
+    /// Takes out the next envelope that is whole, as header and body.
+    ///
+    /// When this was called after each segment, what is kept never grows over one header, a body of `body_max` bytes
+    /// and one segment. Errors: a body over that limit, or envelopes and segments that do not end together where they
+    /// must.
+    pub fn take(&mut self, body_max: u32) -> Result<Option<(RawHeader, Bytes)>, ProtocolError> {
+        if !self.whole.is_empty() {
+            let Some((header, len)) = envelope(&self.whole, body_max)? else {
+                return Err(BOUNDARY);
+            };
+            if self.whole.len() < len {
+                return Err(BOUNDARY);
+            }
+            let body = self.whole.split_to(len).slice(FrameHeader::LEN..);
+            return Ok(Some((header, body)));
+        }
+        let Some((header, len)) = envelope(&self.large, body_max)? else {
+            return Ok(None);
+        };
+        if self.large.len() < len {
+            return Ok(None);
+        }
+        if len < self.large.len() {
+            return Err(BOUNDARY);
+        }
+        let whole = std::mem::take(&mut self.large).freeze();
+        Ok(Some((header, whole.slice(FrameHeader::LEN..))))
+    }
 }
+
+/// Envelopes and segments do not end together where they must.
+const BOUNDARY: ProtocolError = ProtocolError::new(ProtocolErrorKind::SegmentBoundary, 0);
 
 /// The header of the envelope that starts here and the length of both; none while the header is not all there.
 fn envelope(bytes: &[u8], body_max: u32) -> Result<Option<(RawHeader, usize)>, ProtocolError> {
