@@ -82,6 +82,10 @@ impl<H: Clone> ControlPlane<H> {
         let mut spec = ConnectSpec::new(address);
         spec.socket = self.config.connection.socket;
         let mut plan = ConnectionPlan::new(address, Arc::clone(&self.config), self.random.seed());
+        plan.host_name = self
+            .names
+            .iter()
+            .find_map(|(known, name)| (*known == address).then(|| Arc::clone(name)));
         plan.role = role;
         plan.version = self.version;
         plan.keyspace = keyspace;

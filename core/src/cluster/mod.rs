@@ -191,7 +191,10 @@ pub struct ControlPlane<H> {
     news: VecDeque<ControlOutput<H>>,
     conns: Slab<Conn<H>>,
     queries: BTreeMap<QueryId, Pending>,
+    /// Is the protocol version to ask for: lowered once, when a server does not speak the first choice.
     version: ProtocolVersion,
+    /// The names of contact points that led to addresses: what certificates there may be for.
+    names: Vec<(SocketAddr, Arc<str>)>,
     keyspace: Option<Arc<str>>,
     /// The datacenter that counts as local, as configured or as inferred.
     local_datacenter: Option<Arc<str>>,
@@ -233,7 +236,8 @@ impl<H: Clone> ControlPlane<H> {
             news: VecDeque::new(),
             conns: Slab::new(),
             queries: BTreeMap::new(),
-            version: ProtocolVersion::default(),
+            version: config.connection.first_version(),
+            names: Vec::new(),
             keyspace: config.keyspace.clone(),
             local_datacenter: config.local_datacenter.clone(),
             stage: Stage::Seeking,

@@ -11,7 +11,7 @@ use super::fetch::SystemTable;
 use super::timers::Timer;
 use super::{ConnId, ControlOutput, ControlPlane, ResolveId};
 use crate::conn::{Address, CloseReason, ConnectionInfo, Role};
-use crate::error::connect::ConnectError;
+use crate::error::connect::{ConnectCause, ConnectError};
 use crate::error::session::{NodeCause, NodeFailure, NodeName, SessionErrorKind};
 use crate::notify::Note;
 use crate::routing::{HostIdx, HostState};
@@ -153,7 +153,9 @@ impl<H: Clone> ControlPlane<H> {
         let (_, name) = self.round.resolving.swap_remove(at);
         match found {
             Ok(addresses) if !addresses.is_empty() => {
+                self.names.retain(|(_, known)| *known != name);
                 for address in addresses.into_iter().take(ADDRESSES_MAX) {
+                    self.names.push((address, Arc::clone(&name)));
                     let contact_point = Some(Arc::clone(&name));
                     self.candidate(Candidate {
                         address,
@@ -420,19 +422,22 @@ impl<H: Clone> ControlPlane<H> {
         failures
     }
 
-    /// Speaks the version from now on that a server asked for, if it is one we know and did not use yet.
+    /// Speaks the version from now on that a server asked for, if there is a choice; then the server is worth another
+    /// attempt at once.
     pub(super) fn learn_version(&mut self, error: &ConnectError) -> bool {
-        let crate::error::connect::ConnectCause::Version { server } = error.cause else {
+        let ConnectCause::Version { server } = error.cause else {
             return false;
         };
-        let lower = self.version == ProtocolVersion::V5 && server == ProtocolVersion::V4.byte();
+        let lower = self.config.connection.version.is_none() && server == LOWEST.byte();
         if lower {
-            self.version = ProtocolVersion::V4;
+            self.version = LOWEST;
         }
         lower
     }
 }
 
+/// The version that every server of our time speaks; a server that was asked for it never asks for it.
+const LOWEST: ProtocolVersion = ProtocolVersion::V4;
 /// A name with more addresses than this is not worth trying them all.
 const ADDRESSES_MAX: usize = 256;
 

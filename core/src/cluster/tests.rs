@@ -8,4 +8,5 @@ mod pools;
 mod schema;
 mod start;
 mod topology;
+mod version;
 mod world;
