@@ -1,7 +1,7 @@
 //! `derive(FromRow)`.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 
 use crate::input::{Field, Input, Layout};
 
@@ -59,7 +59,7 @@ struct Body {
 fn transparent(input: &Input, field: &Field) -> Body {
     let krate = &input.krate;
     let ty = input.read_type(field);
-    let row = quote!(<#ty as #krate::types::FromRow<'__r>>);
+    let row = quote_spanned!(field.span=> <#ty as #krate::types::FromRow<'__r>>);
     let built = input.build(|_, _| quote!(value));
     Body {
         plan_type: quote!(#row::Plan),
@@ -91,24 +91,20 @@ fn fields(input: &Input) -> Body {
         quote!(plan.check::<#ty>(columns, #place)?;)
     });
     let flat = Flat::new(input);
-    let (flat_types, flat_plans, flat_pattern) = (&flat.types, &flat.plans, &flat.pattern);
-    let row = quote!(#krate::types::FromRow<'__r>);
+    let (flat_rows, flat_plans, flat_pattern) = (&flat.rows, &flat.plans, &flat.pattern);
     let (plan_type, made) = if flat.plans.is_empty() {
         (field_plan.clone(), quote!(plan))
     } else {
         (
-            quote!((#field_plan, #(<#flat_types as #row>::Plan,)*)),
-            quote!((plan, #(<#flat_types as #row>::plan(columns)?,)*)),
+            quote!((#field_plan, #(#flat_rows::Plan,)*)),
+            quote!((plan, #(#flat_rows::plan(columns)?,)*)),
         )
     };
-    let flat_locals = input
-        .flattened()
-        .zip(flat_plans)
-        .zip(flat_types)
-        .map(|((field, plan), ty)| {
-            let local = &field.local;
-            quote!(let #local = <#ty as #row>::from_row(#plan, &mut ::core::clone::Clone::clone(row))?;)
-        });
+    let flat_locals = input.flattened().zip(flat_plans).zip(flat_rows);
+    let flat_locals = flat_locals.map(|((field, plan), row)| {
+        let local = &field.local;
+        quote!(let #local = #row::from_row(#plan, &mut ::core::clone::Clone::clone(row))?;)
+    });
     let read = read_columns(input);
     Body {
         plan_type,
@@ -127,7 +123,8 @@ fn fields(input: &Input) -> Body {
 
 /// What flattened fields add to a plan.
 struct Flat {
-    types: Vec<TokenStream>,
+    /// Their types as rows.
+    rows: Vec<TokenStream>,
     plans: Vec<Ident>,
     /// Takes the plan apart, where there is something to take apart.
     pattern: TokenStream,
@@ -135,11 +132,13 @@ struct Flat {
 
 impl Flat {
     fn new(input: &Input) -> Self {
-        let types: Vec<_> = input
-            .flattened()
-            .map(|field| input.read_type(field))
-            .collect();
-        let plans: Vec<_> = (0..types.len())
+        let krate = &input.krate;
+        let rows = input.flattened().map(|field| {
+            let ty = input.read_type(field);
+            quote_spanned!(field.span=> <#ty as #krate::types::FromRow<'__r>>)
+        });
+        let rows: Vec<_> = rows.collect();
+        let plans: Vec<_> = (0..rows.len())
             .map(|index| format_ident!("__plan_{index}"))
             .collect();
         let pattern = if plans.is_empty() {
@@ -148,7 +147,7 @@ impl Flat {
             quote!(let (plan, #(#plans,)*) = plan;)
         };
         Self {
-            types,
+            rows,
             plans,
             pattern,
         }

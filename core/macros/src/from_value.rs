@@ -1,7 +1,7 @@
 //! `derive(FromValue)` for structs.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use crate::input::{Field, Input, Layout};
 
@@ -39,9 +39,10 @@ fn transparent(input: &Input, field: &Field) -> (TokenStream, TokenStream) {
     let krate = &input.krate;
     let ty = input.read_type(field);
     let built = input.build(|_, _| quote!(value));
-    let check = quote!(<#ty as #krate::types::FromValue<'__r>>::check(ty));
+    let value = quote_spanned!(field.span=> <#ty as #krate::types::FromValue<'__r>>);
+    let check = quote!(#value::check(ty));
     let read = quote! {
-        match <#ty as #krate::types::FromValue<'__r>>::from_value(ty, cell) {
+        match #value::from_value(ty, cell) {
             ::core::result::Result::Ok(value) => ::core::result::Result::Ok(#built),
             ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
         }
@@ -64,7 +65,7 @@ fn udt_check(input: &Input) -> TokenStream {
     });
     let flattened = input.flattened().map(|field| {
         let ty = input.read_type(field);
-        quote!(<#ty as #krate::types::FromValue<'__r>>::check(ty)?;)
+        quote_spanned!(field.span=> <#ty as #krate::types::FromValue<'__r>>::check(ty)?;)
     });
     let whole = if order {
         quote!(#krate::types::udt::check_order::<Self>(ty, #count)?;)
@@ -88,7 +89,7 @@ fn udt_read(input: &Input) -> TokenStream {
     });
     let flattened = input.flattened().map(|field| {
         let (local, ty) = (&field.local, input.read_type(field));
-        quote!(let #local = <#ty as #krate::types::FromValue<'__r>>::from_value(ty, cell)?;)
+        quote_spanned!(field.span=> let #local = <#ty as #krate::types::FromValue<'__r>>::from_value(ty, cell)?;)
     });
     let arms = input.columns().map(|(place, field)| {
         let (local, ty, name) = (&field.local, input.read_type(field), &field.name);

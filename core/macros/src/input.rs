@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, DataStruct, Fields, GenericParam, Generics, Index, Lifetime, LitStr, Member};
@@ -41,6 +41,8 @@ pub(crate) struct Field {
     /// A name for a local variable.
     pub(crate) local: Ident,
     pub(crate) ty: TokenStream,
+    /// Where its type stands, for code whose errors are about the type.
+    pub(crate) span: Span,
     /// The name of its column.
     pub(crate) name: String,
     pub(crate) role: Role,
@@ -141,7 +143,7 @@ impl Input {
         let fields = self.fields.iter().map(|field| {
             let (member, local) = (&field.member, &field.local);
             let value = match field.role {
-                Role::Skipped => quote!(::core::default::Default::default()),
+                Role::Skipped => quote_spanned!(field.span=> ::core::default::Default::default()),
                 Role::Flattened => quote!(#local),
                 Role::Column => {
                     place += 1;
@@ -294,17 +296,19 @@ impl Field {
             (None, Some(case)) => case.apply(&plain),
             (None, None) => plain,
         };
+        let span = field.ty.span().resolved_at(Span::call_site());
         let function = attrs.default.as_ref().map(|attr| attr.function.as_ref());
         Self {
             member,
             local: format_ident!("__field_{index}"),
             ty: field.ty.to_token_stream(),
+            span,
             name,
             role,
             plain_default: function.is_some_and(|function| function.is_none()),
             default: function.map(|function| match function {
                 Some(path) => path.to_token_stream(),
-                None => quote!(::core::default::Default::default),
+                None => quote_spanned!(span=> ::core::default::Default::default),
             }),
         }
     }
@@ -376,7 +380,7 @@ fn unique(fields: &[Field], errors: &mut Errors) {
     for field in fields.iter().filter(|field| field.role == Role::Column) {
         if let Some(first) = seen.insert(&field.name, &field.member) {
             let first = first.to_token_stream();
-            let message = format!("\"{}\" is also the name of `{first}`", field.name);
+            let message = format!("the name \"{}\" is taken by `{first}`", field.name);
             errors.at(field.member.span(), message);
         }
     }

@@ -1,7 +1,7 @@
 //! `derive(ToRow)`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use crate::input::{Input, Layout};
 
@@ -17,7 +17,7 @@ pub(crate) fn expand(input: &Input) -> TokenStream {
     let write = match inner {
         Some(field) => {
             let member = &field.member;
-            quote!(#krate::types::ToRow::to_row(&self.#member, columns, out))
+            quote_spanned!(field.span=> #krate::types::ToRow::to_row(&self.#member, columns, out))
         }
         None if input.layout == Layout::Order => in_order(input),
         None => quote!(#krate::types::row::write_named(self, columns, out)),
@@ -51,7 +51,7 @@ pub(crate) fn expand(input: &Input) -> TokenStream {
 fn writes(input: &Input) -> impl Iterator<Item = TokenStream> {
     input.columns().map(|(place, field)| {
         let member = &field.member;
-        quote!(#place => out.write(&column.ty, &self.#member),)
+        quote_spanned!(field.span=> #place => out.write(&column.ty, &self.#member),)
     })
 }
 
@@ -73,20 +73,23 @@ fn named(input: &Input) -> TokenStream {
     let count = input.columns().count();
     let names = input.columns().map(|(_, field)| &field.name);
     let writes = writes(input);
-    let types: Vec<_> = input.flattened().map(|field| &field.ty).collect();
+    let rows = input.flattened().map(|field| {
+        let ty = &field.ty;
+        quote_spanned!(field.span=> <#ty as #krate::types::NamedRow>)
+    });
+    let rows: Vec<_> = rows.collect();
     let members = input.flattened().map(|field| &field.member);
-    let row = quote!(#krate::types::NamedRow);
-    let (name_behind, write_behind) = if types.is_empty() {
+    let (name_behind, write_behind) = if rows.is_empty() {
         let none = quote!(::core::option::Option::None);
         (none, quote!(::core::result::Result::Ok(())))
     } else {
         let name_behind = quote! {{
             let place = place - #count;
             #(
-                if place < <#types as #row>::COUNT {
-                    return <#types as #row>::name_at(place);
+                if place < #rows::COUNT {
+                    return #rows::name_at(place);
                 }
-                let place = place - <#types as #row>::COUNT;
+                let place = place - #rows::COUNT;
             )*
             let _ = place;
             ::core::option::Option::None
@@ -94,10 +97,10 @@ fn named(input: &Input) -> TokenStream {
         let write_behind = quote! {{
             let place = place - #count;
             #(
-                if place < <#types as #row>::COUNT {
-                    return #row::write_at(&self.#members, place, column, out);
+                if place < #rows::COUNT {
+                    return #rows::write_at(&self.#members, place, column, out);
                 }
-                let place = place - <#types as #row>::COUNT;
+                let place = place - #rows::COUNT;
             )*
             let _ = place;
             ::core::result::Result::Ok(())
@@ -105,7 +108,7 @@ fn named(input: &Input) -> TokenStream {
         (name_behind, write_behind)
     };
     quote! {
-        const COUNT: usize = #count #(+ <#types as #row>::COUNT)*;
+        const COUNT: usize = #count #(+ #rows::COUNT)*;
 
         #[inline]
         fn name_at(place: usize) -> ::core::option::Option<&'static str> {

@@ -1,7 +1,7 @@
 //! `derive(ToValue)` for structs.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 
 use crate::input::{Input, Layout};
 
@@ -15,8 +15,8 @@ pub(crate) fn expand(input: &Input) -> TokenStream {
         Some(field) => {
             let (member, ty) = (&field.member, &field.ty);
             (
-                quote!(<#ty as #krate::types::ToValue>::check(ty)),
-                quote!(#krate::types::ToValue::to_value(&self.#member, ty, out)),
+                quote_spanned!(field.span=> <#ty as #krate::types::ToValue>::check(ty)),
+                quote_spanned!(field.span=> #krate::types::ToValue::to_value(&self.#member, ty, out)),
             )
         }
         None => (udt_check(input), udt_write(input)),
@@ -68,7 +68,7 @@ fn udt_check(input: &Input) -> TokenStream {
     });
     let flattened = input.flattened().map(|field| {
         let ty = &field.ty;
-        quote!(<#ty as #krate::types::ToValue>::check(ty)?;)
+        quote_spanned!(field.span=> <#ty as #krate::types::ToValue>::check(ty)?;)
     });
     let whole = if order {
         quote!(#krate::types::udt::check_order::<Self>(ty, #count)?;)
@@ -93,7 +93,7 @@ fn udt_write(input: &Input) -> TokenStream {
     }
     let arms = input.columns().map(|(place, field)| {
         let member = &field.member;
-        quote!(#place => #krate::types::ToValue::to_value(&self.#member, ty, out),)
+        quote_spanned!(field.span=> #place => #krate::types::ToValue::to_value(&self.#member, ty, out),)
     });
     quote! {
         <Self as #krate::types::ToValue>::check(ty)?;
@@ -109,7 +109,7 @@ fn named(input: &Input) -> TokenStream {
     let krate = &input.krate;
     let arms = input.columns().map(|(_, field)| {
         let (member, name) = (&field.member, &field.name);
-        quote! {
+        quote_spanned! {field.span=>
             #name => {
                 #krate::types::ToValue::to_value(&self.#member, ty, out)?;
                 ::core::result::Result::Ok(::core::option::Option::None)
@@ -118,7 +118,7 @@ fn named(input: &Input) -> TokenStream {
     });
     let flattened = input.flattened().map(|field| {
         let member = &field.member;
-        quote! {
+        quote_spanned! {field.span=>
             let ::core::option::Option::Some(out) =
                 #krate::types::NamedFields::write_field(&self.#member, name, ty, out)?
             else {

@@ -251,7 +251,7 @@ fn unique(all: &[Variant], errors: &mut Errors) {
     let mut seen = BTreeMap::new();
     for variant in all {
         if let Some(first) = seen.insert(&variant.text, &variant.ident) {
-            let message = format!("\"{}\" is also what `{first}` is stored as", variant.text);
+            let message = format!("the text \"{}\" is taken by `{first}`", variant.text);
             errors.at(variant.ident.span(), message);
         }
     }

@@ -32,6 +32,12 @@ use crate::wire::read::Reader;
 /// assert_eq!(warm.0, 1.5);
 /// # Ok::<(), DecodeError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be read from a CQL value",
+    label = "not a CQL value",
+    note = "structs and enums become values with `#[derive(FromValue)]`",
+    note = "the module `types` has a table of the types that are values, some under features for other crates"
+)]
 pub trait FromValue<'r>: Sized {
     /// Says whether values of this CQL type can be read as `Self`.
     ///

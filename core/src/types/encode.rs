@@ -32,6 +32,12 @@ mod buffer;
 /// assert_eq!(bytes, [0, 0, 0, 4, 0, 0, 0x05, 0xdc]);
 /// # Ok::<(), EncodeError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be written as a CQL value",
+    label = "not a CQL value",
+    note = "structs and enums become values with `#[derive(ToValue)]`",
+    note = "the module `types` has a table of the types that are values, some under features for other crates"
+)]
 pub trait ToValue {
     /// Says whether values of this type can be written as `ty` at all.
     ///

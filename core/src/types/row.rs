@@ -20,6 +20,11 @@ pub use derived::{FieldPlan, Picked, write_in_order, write_named};
 /// Writes the values that a statement binds.
 ///
 /// Tuples, slices, arrays and `Vec` give values in order, maps by name, and `derive(ToRow)` makes a struct do either.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the values of a statement",
+    label = "not a row of values",
+    note = "structs become rows with `#[derive(ToRow)]`; a single value is a tuple of one: `(value,)`"
+)]
 pub trait ToRow {
     /// Writes one value for each of the columns, in their order.
     ///
@@ -53,6 +58,11 @@ pub trait ToRow {
 /// assert_eq!((User::name_at(0), User::name_at(1)), (Some("name"), Some("id")));
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "the values of `{Self}` have no names",
+    label = "cannot be flattened",
+    note = "structs whose fields are found by name have them with `#[derive(ToRow)]`"
+)]
 pub trait NamedRow {
     /// How many values there are.
     const COUNT: usize;
@@ -76,6 +86,11 @@ pub trait NamedRow {
 ///
 /// Tuples and `Vec` take all columns in order, [`Row`] any column by name, and `derive(FromRow)` makes a struct do
 /// either.
+#[diagnostic::on_unimplemented(
+    message = "a row cannot be read into `{Self}`",
+    label = "not a row",
+    note = "structs become rows with `#[derive(FromRow)]`; a single column is a tuple of one: `(T,)`"
+)]
 pub trait FromRow<'r>: Sized {
     /// What is found out once per page: which column goes where.
     type Plan;

@@ -14,6 +14,11 @@ use crate::types::encode::{ToValue, ValueWriter};
 /// Writes fields that have names; `#[cql(flatten)]` puts them beside those of another struct.
 ///
 /// `derive(ToValue)` implements it for structs whose fields are found by name.
+#[diagnostic::on_unimplemented(
+    message = "the fields of `{Self}` have no names",
+    label = "cannot be flattened",
+    note = "structs whose fields are found by name have them with `#[derive(ToValue)]`"
+)]
 pub trait NamedFields {
     /// Writes the field of this name, or gives the writer back when there is none.
     ///
