@@ -130,4 +130,7 @@ pub mod time;
 pub mod types;
 pub mod wire;
 
+#[doc(no_inline)]
+pub use {bytes, uuid};
+
 pub use types::{FromRow, FromValue, ToRow, ToValue};

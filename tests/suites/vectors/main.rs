@@ -3,6 +3,8 @@
 
 mod compression;
 mod files;
+mod foreign;
+mod formats;
 mod frames;
 mod murmur3;
 mod replicas;
