@@ -102,7 +102,7 @@ impl Input {
     }
 
     /// Turns a tuple struct into what it is as a value: its only field.
-    pub(crate) fn as_value(mut self) -> syn::Result<Self> {
+    pub(crate) fn into_value(mut self) -> syn::Result<Self> {
         if self.tuple && self.layout == Layout::Order {
             if single(&self.fields).is_none() {
                 let message = "a tuple struct needs exactly one field to be a value; name the fields of a user-defined type";

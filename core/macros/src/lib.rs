@@ -90,7 +90,7 @@ pub fn derive_from_value(input: TokenStream) -> TokenStream {
     values(
         parse_macro_input!(input),
         from_value::expand,
-        Variants::from_value,
+        Variants::expand_from_value,
     )
 }
 
@@ -105,7 +105,7 @@ pub fn derive_to_value(input: TokenStream) -> TokenStream {
     values(
         parse_macro_input!(input),
         to_value::expand,
-        Variants::to_value,
+        Variants::expand_to_value,
     )
 }
 
@@ -131,7 +131,7 @@ fn values(
     let name = input.ident.span();
     let expanded = match &input.data {
         Data::Struct(data) => Input::new(input.ident, &input.attrs, input.generics, data)
-            .and_then(Input::as_value)
+            .and_then(Input::into_value)
             .map(|input| of_struct(&input)),
         Data::Enum(data) => Variants::new(input.ident, &input.attrs, &input.generics, data)
             .map(|variants| of_enum(&variants)),

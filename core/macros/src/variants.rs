@@ -79,7 +79,7 @@ impl Variants {
         })
     }
 
-    pub(crate) fn from_value(&self) -> TokenStream {
+    pub(crate) fn expand_from_value(&self) -> TokenStream {
         let (name, krate) = (&self.name, &self.krate);
         let check = self.check();
         let (consts, variants) = (self.consts(), self.all.iter());
@@ -132,7 +132,7 @@ impl Variants {
         }
     }
 
-    pub(crate) fn to_value(&self) -> TokenStream {
+    pub(crate) fn expand_to_value(&self) -> TokenStream {
         let (name, krate) = (&self.name, &self.krate);
         let check = self.check();
         let (consts, variants) = (self.consts(), self.all.iter());
