@@ -8,6 +8,7 @@ use std::time::Duration;
 use messina_core::config::session::SessionConfig;
 use messina_core::conn::ConnectionPlan;
 use messina_core::seed::Seed;
+use messina_core::wire::Compression;
 
 use crate::bench::{Bench, Milestones};
 use crate::input::Input;
@@ -38,6 +39,9 @@ pub(crate) fn settings(choice: u8) -> SessionConfig {
     limits.in_flight_max = [32_766, 3, 8, 40][usize::from(choice & 3)];
     limits.waiting_max = [None, None, Some(2), Some(0)][usize::from(choice >> 2 & 3)];
     limits.orphans_max = [1_024, 1][usize::from(choice >> 4 & 1)];
+    if choice & 0x80 != 0 {
+        session.connection.compression = Some(Compression::Lz4);
+    }
     if choice & 0x20 != 0 {
         session.connection.keepalive_interval = None;
     }

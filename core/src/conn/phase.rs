@@ -100,7 +100,7 @@ impl Handshake {
         } = frame
             .parse(&self.features)
             .map_err(ConnectCause::Protocol)?;
-        for text in warnings {
+        for text in warnings.into_iter().take(WARNINGS_MAX) {
             self.notes.push(Note::ServerWarning {
                 address: plan.address.clone(),
                 text,
@@ -275,3 +275,6 @@ fn unexpected(frame: &ResponseFrame) -> ProtocolError {
 
 /// Is the place of the opcode in a header.
 pub(crate) const OPCODE_AT: usize = 4;
+
+/// Is how many warnings of one answer are passed on: more of them say nothing more, and a few bytes can be thousands.
+const WARNINGS_MAX: usize = 16;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use messina_core::wire::{Compression, Flags};
 use messina_fuzz::samples::{corpus, responses};
 use messina_fuzz::{Milestones, play_control_plane, play_frame_stream, play_handshake};
 
@@ -51,6 +52,21 @@ impl Scripts {
         bytes
     }
 
+    /// The same frame compressed, sometimes damaged after that.
+    fn packed(&mut self, frame: &[u8]) -> Vec<u8> {
+        let (head, body) = frame.split_at(9);
+        let mut packed = head.to_vec();
+        Compression::Lz4.compress(body, &mut packed);
+        if self.dice.one_in(3) {
+            let at = 9 + self.dice.below(packed.len() - 9);
+            packed[at] ^= self.dice.byte();
+        }
+        packed[1] |= Flags::COMPRESSION.bits();
+        let length = u32::try_from(packed.len() - 9).unwrap_or(u32::MAX);
+        packed[5..9].copy_from_slice(&length.to_be_bytes());
+        packed
+    }
+
     /// Has the frame arrive, whole or in pieces.
     fn deliver(&mut self, frame: &[u8], script: &mut Vec<u8>) {
         let pieces = if self.dice.one_in(3) {
@@ -78,7 +94,10 @@ impl Scripts {
     fn stream(&mut self) -> Vec<u8> {
         let mut script = vec![self.dice.byte(), 13, 5, 13, 2, 13, 1, 13, 0x25, 25];
         for _ in 0..FRAMES_IN_SCRIPT {
-            let frame = self.frame(&[1, 1, 2, 2, 3, 4, 0, -1, 5, 32_767]);
+            let mut frame = self.frame(&[1, 1, 2, 2, 3, 4, 0, -1, 5, 32_767]);
+            if self.dice.one_in(5) {
+                frame = self.packed(&frame);
+            }
             self.deliver(&frame, &mut script);
             self.noise(&mut script);
         }

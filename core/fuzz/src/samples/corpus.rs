@@ -179,7 +179,7 @@ fn scripts(scripts: &[(&str, &[u8])]) -> Vec<Sample> {
         .collect()
 }
 
-/// Limits; then steps of the bench: 0 bytes, 6 answer well, 8 answer with, 10 answer all, 11 event, 13 submit,
+/// Limits; then steps of the bench: 0 bytes, 6 answer well, 8 answer with, 9 answer compressed, 10 answer all, 11 event, 13 submit,
 /// 16 submit many, 17 abandon, 19 pause, 23 write, 27 probe, 28 lazy, 31 disturb.
 const FRAME_STREAM: &[(&str, &[u8])] = &[
     (
@@ -236,6 +236,14 @@ const FRAME_STREAM: &[(&str, &[u8])] = &[
             0, 13, 5, 25, 0, 17, 0x84, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 10, 0, 2, b'n', b'o',
         ],
     ),
+    (
+        "compressed",
+        &[
+            0x80, 13, 4, 13, 5, 13, 5, 25, 9, 0, 4, 3, b'a', b'b', b'c', 9, 0, 1, 6, 0, 0, 0, 4,
+            0x40, 1, 6, 0, 0,
+        ],
+    ),
+    ("bomb", &[0x80, 13, 5, 25, 9, 0, 0xfe, 255]),
 ];
 
 /// Limits and wishes; then the same steps.

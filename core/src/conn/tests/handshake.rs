@@ -505,3 +505,21 @@ fn every_connection_of_a_session_tells_the_same_session_id() {
         "{startups:?}"
     );
 }
+
+#[test]
+fn a_flood_of_warnings_in_the_handshake_becomes_a_few_notes() {
+    let mut bench = Bench::new(plan(|_| ()));
+    bench.peer(&supported(1, &[]));
+    let mut body = u16::MAX.to_be_bytes().to_vec();
+    body.resize(2 + 2 * usize::from(u16::MAX), 0);
+    let mut answer = frame(1, 0x02, &body);
+    answer[1] = 0x08;
+    bench.peer(&answer);
+    let outputs = bench.outputs();
+    assert!(bench.conn.is_open());
+    let warnings = outputs
+        .iter()
+        .filter(|output| matches!(output, ConnectionOutput::Note(Note::ServerWarning { .. })))
+        .count();
+    assert_eq!((warnings, outputs.len()), (16, 17));
+}
