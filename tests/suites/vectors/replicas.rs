@@ -8,7 +8,7 @@ use messina_core::routing::{Host, HostIdx, PlacementIdx, Ring, Strategy, Token};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-use crate::files::{self, VectorFile};
+use crate::files::VectorFile;
 
 #[test]
 fn replicas_come_in_ring_order_for_every_strategy_that_servers_agree_on() {
