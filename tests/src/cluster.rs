@@ -14,6 +14,7 @@ use crate::node::cql::functions::{mix, uuid_v4};
 use crate::node::events::Announcement;
 use crate::node::prepared::PreparedStatements;
 use crate::node::protocol::{Frame, NodeConnection};
+use crate::node::rate_limit::RequestRates;
 use crate::node::system_tables::{ClientFacts, NodeFacts, SystemView, fresh_schema};
 use crate::node::tracing::Traces;
 use crate::node::{CqlError, Interceptor, Node, NodeState, NodeStatistics, PortKind, Shards};
@@ -95,6 +96,7 @@ pub struct Cluster {
     /// Announced after the answer to what caused them.
     pub(crate) pending: Vec<Announcement>,
     pub(crate) traces: Traces,
+    pub(crate) rates: RequestRates,
     outputs: VecDeque<ClusterOutput>,
     next_connection: u64,
     started: Instant,
@@ -114,6 +116,7 @@ impl Cluster {
             delayed: BTreeMap::new(),
             pending: Vec::new(),
             traces: Traces::default(),
+            rates: RequestRates::default(),
             outputs: VecDeque::new(),
             next_connection: 0,
             started: now,

@@ -372,6 +372,37 @@ fn the_other_nodes_tell_when_a_node_stops_starts_joins_and_leaves() {
 }
 
 #[test]
+fn events_that_were_named_before_an_unknown_one_are_registered_nevertheless() {
+    let mut world = World::with_nodes(1);
+    let mut link = world.open(0);
+    let mut body = hex("0003");
+    for name in ["SCHEMA_CHANGE", "NEWS", "STATUS_CHANGE"] {
+        body.extend_from_slice(&u16::try_from(name.len()).unwrap().to_be_bytes());
+        body.extend_from_slice(name.as_bytes());
+    }
+    let mut frame = hex("04 00 0001 0b");
+    frame.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+    frame.extend_from_slice(&body);
+    world.send_bytes(&mut link, &frame);
+    let error = outcome(link.next_frame().unwrap().parse(&link.features).unwrap()).unwrap_err();
+    assert_eq!(error.message, "Invalid value 'NEWS' for Event.Type");
+    let now = world.now;
+    world.cluster.execute(now, KEYSPACE).unwrap();
+    assert_eq!(world.events(&mut link).len(), 1);
+    let other = world.cluster.add_node("dc1", "rack1");
+    world.cluster.stop_node(other);
+    assert!(
+        world.events(&mut link).is_empty(),
+        "what stood behind it is not"
+    );
+    // Registering again adds up, also with nothing.
+    world.register(&mut link, &[]);
+    world.register(&mut link, &[EventKind::StatusChange]);
+    world.cluster.start_node(other);
+    assert_eq!(world.events(&mut link).len(), 1);
+}
+
+#[test]
 fn too_few_live_replicas_make_a_level_unavailable() {
     let mut world = World::with_nodes(3);
     let mut link = world.open(0);

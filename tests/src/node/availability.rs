@@ -22,11 +22,7 @@ pub(crate) fn check(
     token: impl FnOnce() -> Option<i64>,
     consistency: Consistency,
 ) -> Result<(), CqlError> {
-    let options = keyspace
-        .replication
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()));
-    let strategy = Strategy::from_options(options);
+    let strategy = strategy(keyspace);
     if matches!(strategy, Strategy::Local) || consistency == Consistency::Any {
         return Ok(());
     }
@@ -107,26 +103,13 @@ fn check_range(
     factors: &[(Option<String>, usize)],
     consistency: Consistency,
 ) -> Result<(), CqlError> {
-    let total: usize = factors.iter().map(|(_, factor)| factor).sum();
     let up = |datacenter: Option<&str>| {
         let live = replicas.iter().filter(|node| node.state == NodeState::Up);
         live.filter(|node| datacenter.is_none_or(|dc| dc == node.datacenter))
             .count()
     };
     let here = coordinator.map(|node| node.datacenter.as_str());
-    let local = factors
-        .iter()
-        .find(|(dc, _)| dc.is_none() || dc.as_deref() == here)
-        .map_or(0, |(_, factor)| *factor);
-    let quorum = |factor: usize| factor / 2 + 1;
     let (required, alive) = match consistency {
-        Consistency::One => (1, up(None)),
-        Consistency::Two => (2, up(None)),
-        Consistency::Three => (3, up(None)),
-        Consistency::Quorum | Consistency::Serial => (quorum(total), up(None)),
-        Consistency::All => (total, up(None)),
-        Consistency::LocalOne => (1, up(here)),
-        Consistency::LocalQuorum | Consistency::LocalSerial => (quorum(local), up(here)),
         Consistency::EachQuorum => {
             let short = factors
                 .iter()
@@ -134,12 +117,14 @@ fn check_range(
                 .find(|(required, alive)| alive < required);
             short.unwrap_or((0, 0))
         }
-        _ => (0, 0),
+        Consistency::LocalOne | Consistency::LocalQuorum | Consistency::LocalSerial => {
+            (needed(factors, here, consistency), up(here))
+        }
+        _ => (needed(factors, here, consistency), up(None)),
     };
     if required <= alive {
         return Ok(());
     }
-    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     Err(CqlError {
         code: CqlError::UNAVAILABLE,
         message: format!(
@@ -152,4 +137,62 @@ fn check_range(
             alive: number(alive),
         },
     })
+}
+
+/// How many replicas a level needs, seen from a datacenter.
+fn needed(
+    factors: &[(Option<String>, usize)],
+    here: Option<&str>,
+    consistency: Consistency,
+) -> usize {
+    let total: usize = factors.iter().map(|(_, factor)| factor).sum();
+    let local = factors
+        .iter()
+        .find(|(dc, _)| dc.is_none() || dc.as_deref() == here)
+        .map_or(0, |(_, factor)| *factor);
+    match consistency {
+        Consistency::One | Consistency::LocalOne => 1,
+        Consistency::Two => 2,
+        Consistency::Three => 3,
+        Consistency::Quorum | Consistency::Serial => quorum(total),
+        Consistency::All => total,
+        Consistency::LocalQuorum | Consistency::LocalSerial => quorum(local),
+        Consistency::EachQuorum => factors.iter().map(|(_, factor)| quorum(*factor)).sum(),
+        _ => 0,
+    }
+}
+
+fn quorum(factor: usize) -> usize {
+    factor / 2 + 1
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// How many replicas a level needs, as errors tell it.
+pub(crate) fn required(
+    coordinator: Option<&Node>,
+    keyspace: &Keyspace,
+    consistency: Consistency,
+) -> i32 {
+    let here = coordinator.map(|node| node.datacenter.as_str());
+    number(needed(&factors(keyspace), here, consistency))
+}
+
+/// Whether a node has a copy of the partitions with this token.
+pub(crate) fn is_replica(nodes: &[Node], node: usize, keyspace: &Keyspace, token: i64) -> bool {
+    let strategy = strategy(keyspace);
+    let ring = ring(nodes, &strategy);
+    ring.replicas(PlacementIdx(0), Token(token))
+        .iter()
+        .any(|host| usize::from(host.0) == node)
+}
+
+fn strategy(keyspace: &Keyspace) -> Strategy {
+    let options = keyspace
+        .replication
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()));
+    Strategy::from_options(options)
 }

@@ -39,6 +39,29 @@ pub enum CqlErrorDetail {
         /// How many are up.
         alive: i32,
     },
+    /// The time that a read had was over.
+    ReadTimeout {
+        /// The consistency level by its number on the wire.
+        consistency: u16,
+        /// How many replicas were needed; none answered.
+        required: i32,
+    },
+    /// The time that a write had was over.
+    WriteTimeout {
+        /// The consistency level by its number on the wire.
+        consistency: u16,
+        /// How many replicas were needed; none answered.
+        required: i32,
+        /// The kind of write.
+        write_type: &'static str,
+    },
+    /// A partition was used too often; the code is the one that SUPPORTED offers.
+    RateLimit {
+        /// Whether it was written, and not read.
+        is_write: bool,
+        /// Whether the coordinator refused, and not the replicas.
+        by_coordinator: bool,
+    },
 }
 
 impl CqlError {
@@ -50,6 +73,12 @@ impl CqlError {
     pub const BAD_CREDENTIALS: i32 = 0x0100;
     /// The code of too few live replicas.
     pub const UNAVAILABLE: i32 = 0x1000;
+    /// The code of tables that could not be emptied.
+    pub const TRUNCATE: i32 = 0x1003;
+    /// The code of writes whose time was over.
+    pub const WRITE_TIMEOUT: i32 = 0x1100;
+    /// The code of reads whose time was over.
+    pub const READ_TIMEOUT: i32 = 0x1200;
     /// The code of texts that are not CQL.
     pub const SYNTAX: i32 = 0x2000;
     /// The code of statements that this user may not run.

@@ -10,6 +10,7 @@ pub(crate) mod events;
 mod intercept;
 pub(crate) mod prepared;
 pub(crate) mod protocol;
+pub(crate) mod rate_limit;
 mod requests;
 pub(crate) mod schema;
 mod shards;

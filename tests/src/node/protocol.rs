@@ -10,7 +10,7 @@ use messina_core::wire::consistency::Consistency;
 use messina_core::wire::event::{EventKind, ServerEvent};
 use messina_core::wire::header::{Flags, FrameHeader, Opcode, RawHeader};
 use messina_core::wire::response::{Envelope, Response};
-use messina_core::wire::server_error::{ServerError, ServerErrorDetail};
+use messina_core::wire::server_error::{OperationKind, ServerError, ServerErrorDetail, WriteType};
 use messina_core::wire::supported::ProtocolFeatures;
 
 use super::compress::{pack, unpack};
@@ -297,10 +297,42 @@ fn server_error(error: &CqlError) -> ServerError {
             required: *required,
             alive: *alive,
         },
+        CqlErrorDetail::ReadTimeout {
+            consistency,
+            required,
+        } => ServerErrorDetail::ReadTimeout {
+            consistency: Consistency::from_code(*consistency).unwrap_or_default(),
+            received: 0,
+            block_for: *required,
+            data_present: false,
+        },
+        CqlErrorDetail::WriteTimeout {
+            consistency,
+            required,
+            write_type,
+        } => ServerErrorDetail::WriteTimeout {
+            consistency: Consistency::from_code(*consistency).unwrap_or_default(),
+            received: 0,
+            block_for: *required,
+            write_type: WriteType::from_name(write_type),
+            contentions: None,
+        },
+        CqlErrorDetail::RateLimit {
+            is_write,
+            by_coordinator,
+        } => ServerErrorDetail::RateLimit {
+            operation: if *is_write {
+                OperationKind::Write
+            } else {
+                OperationKind::Read
+            },
+            rejected_by_coordinator: *by_coordinator,
+        },
         CqlErrorDetail::None => match error.code {
             CqlError::SERVER => ServerErrorDetail::ServerError,
             CqlError::PROTOCOL => ServerErrorDetail::ProtocolError,
             CqlError::BAD_CREDENTIALS => ServerErrorDetail::AuthenticationFailed,
+            CqlError::TRUNCATE => ServerErrorDetail::TruncateError,
             CqlError::SYNTAX => ServerErrorDetail::SyntaxError,
             CqlError::UNAUTHORIZED => ServerErrorDetail::Unauthorized,
             CqlError::CONFIG => ServerErrorDetail::ConfigError,

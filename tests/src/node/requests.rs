@@ -1,5 +1,6 @@
 //! What the requests of a connection do, and what they are answered.
 
+mod limits;
 mod statements;
 
 use std::time::Instant;

@@ -18,7 +18,8 @@ pub(crate) enum Statement {
     Batch(Batch),
     Use(String),
     Ddl(Ddl),
-    Truncate(TableName),
+    /// With the time it gives itself.
+    Truncate(TableName, Option<Term>),
     Describe(Describe),
 }
 

@@ -193,9 +193,22 @@ fn put_table(out: &mut RowSet, table: &Table) {
     }
     let _ = write!(
         text,
-        "comment = '{}';",
+        "comment = '{}'",
         table.options.comment.replace('\'', "''")
     );
+    let limits = table.options.per_partition_rate_limit.entries();
+    if !limits.is_empty() {
+        let limits: Vec<String> = limits
+            .iter()
+            .map(|(key, limit)| format!("'{key}': '{limit}'"))
+            .collect();
+        let _ = write!(
+            text,
+            "\n    AND per_partition_rate_limit = {{{}}}",
+            limits.join(", ")
+        );
+    }
+    text.push(';');
     put(
         out,
         &[&table.keyspace, "table", &quoted(&table.name), &text],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use messina_core::types::column_type::ColumnType;
 use messina_core::wire::result::ColumnSpec;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use crate::node::schema::{Schema, SchemaEffect, Table};
 use crate::node::store::TableData;
 use crate::node::values::{normalised, validate};
 
-use super::ast::{Batch, Ddl, Describe, Parsed, Statement};
+use super::ast::{Batch, Ddl, Describe, Parsed, Statement, Term};
 use super::describe;
 use super::modify::{ModifyPlan, applied_columns};
 use super::relations::Restriction;
@@ -59,7 +60,7 @@ pub(crate) enum PlanKind {
     Batch(Vec<ModifyPlan>, super::ast::Using),
     Use(String),
     Ddl(Box<Ddl>),
-    Truncate(Arc<Table>),
+    Truncate(Arc<Table>, Option<Term>),
     Describe(Describe, Option<String>),
 }
 
@@ -160,12 +161,16 @@ pub(crate) fn plan(
         }
         Statement::Use(keyspace) => PlanKind::Use(keyspace.clone()),
         Statement::Ddl(ddl) => PlanKind::Ddl(Box::new(ddl.clone())),
-        Statement::Truncate(table) => {
+        Statement::Truncate(table, timeout) => {
             let table = schema.table(table, in_use)?;
+            binder.enter(table);
+            if let Some(timeout) = timeout {
+                binder.bind(timeout, "[timeout]", &ColumnType::Duration)?;
+            }
             if schema.keyspace(&table.keyspace)?.is_system {
                 return Err(not_modifiable(&table.keyspace));
             }
-            PlanKind::Truncate(table.clone())
+            PlanKind::Truncate(table.clone(), timeout.clone())
         }
         Statement::Describe(what) => {
             result = Some(describe::columns(what));
@@ -188,7 +193,6 @@ fn plan_batch(
     in_use: Option<&str>,
     binder: &mut Binder<'_>,
 ) -> Result<Vec<ModifyPlan>, CqlError> {
-    use messina_core::types::column_type::ColumnType;
     if let Some(timestamp) = &batch.using.timestamp {
         binder.bind(timestamp, "[timestamp]", &ColumnType::BigInt)?;
     }
@@ -204,7 +208,7 @@ fn plan_batch(
 
 /// The markers that bind the partition key, if markers bind all of it.
 fn key_markers<'a>(partition: impl Iterator<Item = &'a Option<Restriction>>) -> Vec<u16> {
-    use super::ast::{Operator, RelationValue, Term};
+    use super::ast::{Operator, RelationValue};
     let markers = partition.map(|restriction| match restriction {
         Some(Restriction {
             operator: Operator::Equal,
@@ -299,7 +303,7 @@ impl Database {
                 }
                 Ok(Outcome::Schema(effect))
             }
-            PlanKind::Truncate(table) => {
+            PlanKind::Truncate(table, _) => {
                 self.data.remove(&table.id);
                 Ok(Outcome::Void)
             }
@@ -317,7 +321,6 @@ impl Database {
         values: &[Bound],
         options: &RunOptions,
     ) -> Result<RunOptions, CqlError> {
-        use messina_core::types::column_type::ColumnType;
         let mut options = options.clone();
         if let Some(term) = &using.timestamp {
             let env = Env {
@@ -480,21 +483,13 @@ impl Database {
         self.modify_all(plans, options, result)
     }
 
-    /// The token of the first partition that a statement names, if it names any.
-    pub(crate) fn first_token(&self, plan: &Plan, values: &[Bound], now: i64) -> Option<i64> {
-        let env = Env {
+    /// What terms are evaluated with.
+    pub(super) fn env<'a>(&'a self, values: &'a [Bound], now: i64) -> Env<'a> {
+        Env {
             values,
             now,
             unique: &self.unique,
-        };
-        let clause = match &plan.kind {
-            PlanKind::Select(select) => &select.clause,
-            PlanKind::Modify(modify) => &modify.clause,
-            PlanKind::Batch(plans, _) => &plans.first()?.clause,
-            _ => return None,
-        };
-        let lookup = super::lookup::Lookup::new(clause, &env).ok()?;
-        lookup.partitions?.first().map(|(place, _)| place.token)
+        }
     }
 
     /// A time-based UUID that nothing else has.

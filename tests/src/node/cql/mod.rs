@@ -14,8 +14,10 @@ pub(crate) mod parser;
 pub(crate) mod relations;
 pub(crate) mod select;
 pub(crate) mod selection;
+mod sorting;
 pub(crate) mod terms;
 pub(crate) mod types;
+pub(crate) mod usage;
 mod write;
 
 #[cfg(test)]

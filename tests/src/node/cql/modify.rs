@@ -25,6 +25,7 @@ pub(crate) struct ModifyPlan {
     pub(crate) condition: PlannedCondition,
     pub(crate) timestamp: Option<Term>,
     pub(crate) ttl: Option<Term>,
+    pub(crate) timeout: Option<Term>,
 }
 
 /// Which statement it is.
@@ -134,6 +135,7 @@ impl ModifyPlan {
             condition,
             timestamp: modify.using.timestamp.clone(),
             ttl: modify.using.ttl.clone(),
+            timeout: modify.using.timeout.clone(),
         };
         plan.check_clustering()?;
         Ok(plan)

@@ -16,6 +16,7 @@ use super::lookup::{Lookup, optional};
 use super::paging::{PageState, Position};
 use super::relations::{Purpose, Where};
 use super::selection::{Accumulator, RowContext, Selection};
+use super::sorting::Unsorted;
 use super::terms::{Binder, Env};
 
 /// A SELECT that was checked against the schema.
@@ -24,10 +25,12 @@ pub(crate) struct SelectPlan {
     pub(crate) clause: Where,
     pub(crate) selection: Selection,
     reversed: bool,
-    ordered: bool,
+    /// How many clustering columns ORDER BY reaches over.
+    ordered: usize,
     distinct: bool,
     limit: Option<Term>,
     per_partition_limit: Option<Term>,
+    pub(crate) timeout: Option<Term>,
 }
 
 /// How much is wanted, and from where on.
@@ -40,6 +43,8 @@ pub(crate) struct PageRequest {
 
 /// A page is cut when its rows have this many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;
+/// A read without pages fails when its rows have more bytes, as the server has it by default.
+const UNPAGED_BYTES_MAX: usize = 100 * 1024 * 1024;
 
 impl SelectPlan {
     pub(crate) fn new(
@@ -72,15 +77,16 @@ impl SelectPlan {
         if select.distinct {
             check_distinct(table, select)?;
         }
-        let reversed = order(&clause, &select.order_by)?;
+        let (reversed, ordered) = order(&clause, &select.order_by)?;
         Ok(Self {
             clause,
             selection,
             reversed,
-            ordered: !select.order_by.is_empty(),
+            ordered,
             distinct: select.distinct,
             limit: select.limit.clone(),
             per_partition_limit: select.per_partition_limit.clone(),
+            timeout: select.timeout.clone(),
         })
     }
 
@@ -104,7 +110,7 @@ impl SelectPlan {
             .map(|bytes| PageState::decode(bytes, table.id))
             .transpose()?;
         let lookup = Lookup::new(&self.clause, env)?;
-        self.check_order(&lookup, page)?;
+        let sorts = self.sorts(&lookup, page)?;
         let single = lookup.keys.is_some()
             && lookup
                 .partitions
@@ -117,32 +123,39 @@ impl SelectPlan {
             lookup: &lookup,
             env,
             page_rows: page.rows.filter(|_| !single && !aggregate),
+            is_unpaged: page.rows.is_none(),
             left: state.as_ref().map_or(limit, |state| state.left),
             per_partition,
             position: None,
             more: false,
+            unsorted: sorts.then(Unsorted::default),
             out: RowSet::new(self.selection.columns.clone()),
             accumulators: self.selection.items.iter().map(Accumulator::new).collect(),
         };
-        if aggregate {
-            // LIMIT is about the rows of the result, of which there is one.
+        if aggregate || sorts {
+            // LIMIT is about the rows of the result: the one of an aggregate, or the first ones in the asked order.
             reader.left = u64::MAX;
         }
         reader.read(data, state.as_ref().map(|state| &state.position))?;
+        if let Some(unsorted) = reader.unsorted.take() {
+            unsorted.finish(table, self.ordered, self.reversed, limit, &mut reader.out);
+        }
         Ok(reader.finish(table))
     }
 
-    fn check_order(&self, lookup: &Lookup, page: &PageRequest) -> Result<(), CqlError> {
+    /// Whether rows of several partitions are to be put into one order.
+    fn sorts(&self, lookup: &Lookup, page: &PageRequest) -> Result<bool, CqlError> {
         let many = lookup
             .partitions
             .as_ref()
             .is_some_and(|partitions| 1 < partitions.len());
-        if self.ordered && many && page.rows.is_some() {
+        let sorts = 0 < self.ordered && many && !self.selection.is_aggregate;
+        if sorts && page.rows.is_some() {
             return Err(CqlError::invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        Ok(())
+        Ok(sorts)
     }
 }
 
@@ -182,17 +195,17 @@ fn check_distinct(table: &Table, select: &Select) -> Result<(), CqlError> {
     ))
 }
 
-/// Whether rows are read backwards.
-fn order(clause: &Where, order_by: &[(String, Direction)]) -> Result<bool, CqlError> {
+/// Whether rows are read backwards, and how many clustering columns decide on their order.
+fn order(clause: &Where, order_by: &[(String, Direction)]) -> Result<(bool, usize), CqlError> {
     if order_by.is_empty() {
-        return Ok(false);
+        return Ok((false, 0));
     }
     if !clause.has_whole_partition_key() {
         return Err(CqlError::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ));
     }
-    let mut reversed = None;
+    let (mut reversed, mut reached) = (None, 0);
     // Columns that are fixed by `=` may be left out of ORDER BY.
     let mut columns = clause.table.clustering_key().zip(&clause.clustering);
     for (name, wanted) in order_by {
@@ -200,6 +213,7 @@ fn order(clause: &Where, order_by: &[(String, Direction)]) -> Result<bool, CqlEr
             let Some((column, restrictions)) = columns.next() else {
                 break None;
             };
+            reached += 1;
             if *column.name == **name {
                 break Some(column);
             }
@@ -218,7 +232,7 @@ fn order(clause: &Where, order_by: &[(String, Direction)]) -> Result<bool, CqlEr
         }
         reversed = Some(backwards);
     }
-    Ok(reversed.unwrap_or(false))
+    Ok((reversed.unwrap_or(false), reached))
 }
 
 struct Reader<'a> {
@@ -226,12 +240,16 @@ struct Reader<'a> {
     lookup: &'a Lookup,
     env: &'a Env<'a>,
     page_rows: Option<usize>,
+    /// Whether the client takes everything at once.
+    is_unpaged: bool,
     /// Rows that LIMIT still allows.
     left: u64,
     per_partition: u64,
     /// The last row that is in the page.
     position: Option<Position>,
     more: bool,
+    /// There when ORDER BY goes over several partitions.
+    unsorted: Option<Unsorted>,
     out: RowSet,
     accumulators: Vec<Accumulator>,
 }
@@ -393,13 +411,32 @@ impl Reader<'_> {
             }
             return Ok(());
         }
+        let mut cells = match &self.unsorted {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.out.cells),
+        };
         for item in items {
-            put_cell(
-                item.compute(context, self.env)?.as_deref(),
-                &mut self.out.cells,
-            );
+            put_cell(item.compute(context, self.env)?.as_deref(), &mut cells);
         }
-        self.out.row_count += 1;
+        let size = cells.len();
+        match &mut self.unsorted {
+            Some(unsorted) => {
+                let clustering = context.row.map_or(&[][..], |row| row.clustering());
+                unsorted.push(clustering, cells);
+            }
+            None => {
+                self.out.cells = cells;
+                self.out.row_count += 1;
+            }
+        }
+        if self.is_unpaged && UNPAGED_BYTES_MAX < size {
+            return Err(CqlError::new(
+                CqlError::SERVER,
+                format!(
+                    "Memory usage of unpaged query exceeds hard limit of {UNPAGED_BYTES_MAX} (configured via max_memory_for_unlimited_query_hard_limit)"
+                ),
+            ));
+        }
         Ok(())
     }
 

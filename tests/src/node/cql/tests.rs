@@ -5,7 +5,9 @@
     reason = "rows are tuples of what their columns hold"
 )]
 
+mod changes;
 mod reads;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use messina_core::wire::consistency::Consistency;
 use messina_core::wire::read::{Reader, WireValue};
 use messina_core::wire::request::{Batch, BatchKind, Params, StatementSource, Values};
 use messina_core::wire::response::Response;
 use messina_core::wire::result::{PreparedBody, ResultBody, ResultMetadata, RowsBody};
 
 use crate::cluster::{Cluster, ConnectionId};
+use crate::node::CqlError;
 use crate::node::cql::executor::{
     Outcome, Plan, PlanKind, RowSet, RunOptions, Surroundings, check_values, plan,
 };
@@ -21,7 +21,6 @@ use crate::node::events::Announcement;
 use crate::node::prepared::Prepared;
 use crate::node::protocol::malformed;
 use crate::node::schema::SchemaEffect;
-use crate::node::{CqlError, availability};
 
 /// A prepared or planned statement with its values.
 struct Bounded {
@@ -191,11 +190,11 @@ impl Cluster {
             now: self.unix_micros(now),
             ..RunOptions::default()
         };
-        for statement in statements {
-            if let Some(plan) = statement.plan() {
-                self.check_available(id, plan, &statement.values, batch.consistency, options.now)?;
-            }
-        }
+        let children: Vec<_> = statements
+            .iter()
+            .filter_map(|statement| Some((statement.plan()?, statement.values.as_slice())))
+            .collect();
+        self.check_limits(id, &children, batch.consistency, options.now)?;
         self.database.modify_batch(&plans, &options)
     }
 
@@ -224,7 +223,7 @@ impl Cluster {
             now: self.unix_micros(now),
             in_use: self.keyspace_in_use(id),
         };
-        self.check_available(id, plan, values, params.consistency, options.now)?;
+        self.check_limits(id, &[(plan, values)], params.consistency, options.now)?;
         let node = self
             .connections
             .get(&id)
@@ -273,31 +272,6 @@ impl Cluster {
             self.announce_pending();
         }
         Ok(())
-    }
-
-    fn check_available(
-        &self,
-        id: ConnectionId,
-        plan: &Plan,
-        values: &[Bound],
-        consistency: Consistency,
-        now: i64,
-    ) -> Result<(), CqlError> {
-        let Some(table) = plan.tables.first() else {
-            return Ok(());
-        };
-        let Ok(keyspace) = self.database.schema.keyspace(&table.keyspace) else {
-            return Ok(());
-        };
-        if keyspace.is_system {
-            return Ok(());
-        }
-        let node = self
-            .connections
-            .get(&id)
-            .map_or(0, |connection| connection.node);
-        let token = || self.database.first_token(plan, values, now);
-        availability::check(&self.nodes, node, keyspace, token, consistency)
     }
 
     fn keyspace_in_use(&self, id: ConnectionId) -> Option<String> {

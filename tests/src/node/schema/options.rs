@@ -17,7 +17,69 @@ pub(crate) struct TableOptions {
     pub(crate) max_index_interval: i32,
     pub(crate) memtable_flush_period_in_ms: i32,
     pub(crate) min_index_interval: i32,
+    pub(crate) per_partition_rate_limit: RateLimits,
     pub(crate) speculative_retry: String,
+}
+
+/// How often one partition may be used; `None` is as often as one likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RateLimits {
+    pub(crate) max_reads_per_second: Option<u32>,
+    pub(crate) max_writes_per_second: Option<u32>,
+}
+
+impl RateLimits {
+    fn new(entries: &[(String, String)]) -> Result<Self, CqlError> {
+        let mut limits = Self::default();
+        for (key, value) in entries {
+            let slot = match key.as_str() {
+                "max_reads_per_second" => &mut limits.max_reads_per_second,
+                "max_writes_per_second" => &mut limits.max_writes_per_second,
+                _ => {
+                    return Err(CqlError::new(
+                        CqlError::CONFIG,
+                        format!("Unknown option in \"per_partition_rate_limit\": {key}"),
+                    ));
+                }
+            };
+            let limit = value.parse().map_err(|_| {
+                CqlError::new(
+                    CqlError::CONFIG,
+                    format!("Invalid value for {key} option: \"{value}\". Expected a non-negative number"),
+                )
+            })?;
+            *slot = Some(limit);
+        }
+        Ok(limits)
+    }
+
+    /// What was set, as the table's option spells it.
+    pub(crate) fn entries(self) -> Vec<(&'static str, String)> {
+        [
+            ("max_reads_per_second", self.max_reads_per_second),
+            ("max_writes_per_second", self.max_writes_per_second),
+        ]
+        .into_iter()
+        .filter_map(|(key, limit)| Some((key, limit?.to_string())))
+        .collect()
+    }
+
+    /// What the schema tables hold: a count, then keys and values with their lengths, all little-endian.
+    pub(crate) fn serialized(self) -> Option<Vec<u8>> {
+        let entries = self.entries();
+        let mut out = Vec::new();
+        let put_len = |len: usize, out: &mut Vec<u8>| {
+            out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+        };
+        put_len(entries.len(), &mut out);
+        for (key, value) in &entries {
+            for part in [*key, value.as_str()] {
+                put_len(part.len(), &mut out);
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        (!entries.is_empty()).then_some(out)
+    }
 }
 
 impl Default for TableOptions {
@@ -40,6 +102,7 @@ impl Default for TableOptions {
             max_index_interval: 2048,
             memtable_flush_period_in_ms: 0,
             min_index_interval: 128,
+            per_partition_rate_limit: RateLimits::default(),
             speculative_retry: "99.0PERCENTILE".to_owned(),
         }
     }
@@ -63,6 +126,9 @@ impl TableOptions {
                     self.memtable_flush_period_in_ms = number(name, property)?;
                 }
                 "min_index_interval" => self.min_index_interval = number(name, property)?,
+                "per_partition_rate_limit" => {
+                    self.per_partition_rate_limit = RateLimits::new(&map(name, property)?)?;
+                }
                 "speculative_retry" => self.speculative_retry = simple(name, property)?.to_owned(),
                 // Known to the server, without effect here.
                 "id"
@@ -73,7 +139,6 @@ impl TableOptions {
                 | "tablets"
                 | "read_repair_chance"
                 | "dclocal_read_repair_chance"
-                | "per_partition_rate_limit"
                 | "synchronous_updates"
                 | "read_repair"
                 | "additional_write_policy" => {}

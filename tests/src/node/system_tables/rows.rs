@@ -117,6 +117,13 @@ pub(super) fn text_set<T: AsRef<str>>(items: &[T]) -> Option<Bytes> {
     Some(encode_set(&ColumnType::Text, items))
 }
 
+pub(super) fn blob_map(entries: &[(&str, Vec<u8>)]) -> Option<Bytes> {
+    let entries = entries
+        .iter()
+        .map(|(key, value)| (key.as_bytes(), value.as_slice()));
+    Some(encode_map(&ColumnType::Text, entries.collect()))
+}
+
 pub(super) fn text_map(entries: &[(String, String)]) -> Option<Bytes> {
     let entries = entries
         .iter()

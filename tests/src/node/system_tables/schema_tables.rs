@@ -3,7 +3,9 @@
 use crate::node::cql::ast::Direction;
 use crate::node::schema::{Column, ColumnKind, Keyspace, Schema, Table};
 
-use super::rows::{Rows, boolean, double, int, text, text_list, text_map, text_set, uuid};
+use super::rows::{
+    Rows, blob_map, boolean, double, int, text, text_list, text_map, text_set, uuid,
+};
 
 pub(super) const TABLES: &str = "
 CREATE TABLE system_schema.keyspaces (keyspace_name text PRIMARY KEY, durable_writes boolean,
@@ -97,6 +99,11 @@ fn keyspace_row(keyspace: &Keyspace, rows: &mut Rows<'_>) {
 
 fn table_row(table: &Table, rows: &mut Rows<'_>) {
     let options = &table.options;
+    let limits = options.per_partition_rate_limit.serialized();
+    let extensions: Vec<_> = limits
+        .map(|limits| ("per_partition_rate_limit", limits))
+        .into_iter()
+        .collect();
     let flags: &[&str] = if table.is_counter() {
         &["compound", "counter"]
     } else {
@@ -115,7 +122,7 @@ fn table_row(table: &Table, rows: &mut Rows<'_>) {
         ("compression", text_map(&options.compression)),
         ("crc_check_chance", double(options.crc_check_chance)),
         ("default_time_to_live", int(options.default_time_to_live)),
-        ("extensions", text_map(&[])),
+        ("extensions", blob_map(&extensions)),
         ("flags", text_set(flags)),
         ("gc_grace_seconds", int(options.gc_grace_seconds)),
         ("id", uuid(table.id)),

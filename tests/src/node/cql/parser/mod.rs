@@ -59,8 +59,12 @@ impl Parser<'_> {
                 self.advance();
                 self.take_keyword("table");
                 let table = self.table_name()?;
-                self.using()?;
-                Ok(Statement::Truncate(table))
+                let mut timeout = None;
+                if self.take_keyword("using") {
+                    self.expect_keyword("timeout")?;
+                    timeout = Some(self.term()?);
+                }
+                Ok(Statement::Truncate(table, timeout))
             }
             "describe" | "desc" => self.describe().map(Statement::Describe),
             _ => Err(self.unexpected()),

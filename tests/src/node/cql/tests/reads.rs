@@ -259,6 +259,73 @@ fn a_page_is_cut_at_one_mebibyte() {
 }
 
 #[test]
+fn a_read_without_pages_is_whole_up_to_a_hard_limit() {
+    let (mut world, mut link) = start_with("CREATE TABLE t (a int PRIMARY KEY, v text)");
+    let big = "x".repeat(35 * 1024 * 1024);
+    for a in 0..2 {
+        let text = format!("INSERT INTO t (a, v) VALUES ({a}, '{big}')");
+        world.run(&mut link, &text);
+    }
+    let rows = |body: ResultBody| match body {
+        ResultBody::Rows(body) => (body.row_count, body.metadata.more_pages),
+        other => panic!("{other:?}"),
+    };
+    // Seventy times what a page may have.
+    let found = world.query(&mut link, "SELECT v FROM t").unwrap();
+    assert_eq!(rows(found), (2, false));
+    let (code, text) = world.refusal(&mut link, "SELECT v, v AS w FROM t");
+    assert_eq!(code, CqlError::SERVER);
+    assert!(text.contains("exceeds hard limit of 104857600"), "{text}");
+    let paged = page(&mut world, &mut link, "SELECT v, v AS w FROM t", 9, None);
+    assert_eq!((paged.row_count, paged.metadata.more_pages), (1, true));
+}
+
+#[test]
+fn order_by_over_several_partitions_puts_all_their_rows_into_one_order() {
+    let (mut world, mut link) = start_with(
+        "CREATE TABLE t (a int, b int, c int, PRIMARY KEY (a, b, c)) WITH CLUSTERING ORDER BY (b DESC, c ASC)",
+    );
+    for a in 1..4 {
+        for b in 0..4 {
+            let text = format!("INSERT INTO t (a, b, c) VALUES ({a}, {}, {b})", b * 10 + a);
+            world.run(&mut link, &text);
+        }
+    }
+    let mut get = |clause: &str| -> Vec<i32> {
+        let text = format!("SELECT b FROM t WHERE a IN (3, 1, 2) {clause}");
+        let rows: Vec<(i32,)> = world.rows(&mut link, &text);
+        rows.into_iter().map(|(b,)| b).collect()
+    };
+    let ascending: Vec<i32> = (0..4)
+        .flat_map(|b| (1..4).map(move |a| b * 10 + a))
+        .collect();
+    let descending: Vec<i32> = ascending.iter().rev().copied().collect();
+    assert_eq!(get("ORDER BY b ASC"), ascending);
+    assert_eq!(get("ORDER BY b DESC"), descending);
+    assert_eq!(get("ORDER BY b ASC, c DESC LIMIT 5"), ascending[..5]);
+    assert_eq!(get("AND b < 20 ORDER BY b DESC LIMIT 2"), descending[6..8]);
+    assert_eq!(
+        get("ORDER BY b ASC PER PARTITION LIMIT 1 LIMIT 2"),
+        ascending[..2]
+    );
+    // Without ORDER BY, each partition keeps its rows together.
+    assert_ne!(get(""), descending);
+    let params = ParamsRef {
+        page_size: Some(100),
+        ..ParamsRef::default()
+    };
+    let text = "SELECT b FROM t WHERE a IN (1, 2) ORDER BY b ASC";
+    let error = world.query_with(&mut link, text, params).unwrap_err();
+    assert!(
+        error
+            .message
+            .starts_with("Cannot page queries with both ORDER BY and a IN")
+    );
+    let text = "SELECT b FROM t WHERE a IN (1) ORDER BY b ASC";
+    assert!(world.query_with(&mut link, text, params).is_ok());
+}
+
+#[test]
 fn a_damaged_paging_state_is_refused() {
     let (mut world, mut link) = start_with("CREATE TABLE t (a int PRIMARY KEY)");
     for state in [&b""[..], b"nonsense"] {
