@@ -26,6 +26,8 @@
 
 #[path = "../cassandra/mod.rs"]
 pub mod cassandra;
+#[cfg(feature = "tls")]
+pub mod certificates;
 pub mod cluster;
 pub mod node;
 pub mod peer;

@@ -3,6 +3,7 @@
 pub use messina_core as core;
 pub use messina_core::cluster::AgreementOutcome;
 pub use messina_core::config::connection::{ConnectionConfig, SocketOptions};
+pub use messina_core::config::encryption::Encryption;
 pub use messina_core::config::limits::Limits;
 pub use messina_core::config::profile::{ExecutionProfile, PageSize};
 pub use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
@@ -29,3 +30,5 @@ pub use crate::notes::Events;
 pub use crate::pager::{Pages, RowStream};
 pub use crate::runtime::Runtime;
 pub use crate::session::ClusterSnapshot;
+#[cfg(feature = "rustls-023")]
+pub use crate::tls;

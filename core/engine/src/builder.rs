@@ -7,6 +7,8 @@ use std::time::Duration;
 use messina_core::cluster::ControlPlane;
 use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
+#[cfg(feature = "rustls-023")]
+use messina_core::conn::tls::TlsPlan;
 use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
 use messina_core::policy::auth::{Credentials, PlainCredentials};
 use messina_core::wire::{Compression, ProtocolVersion};
@@ -97,6 +99,13 @@ impl<R: Runtime> SessionBuilder<R> {
     pub fn application(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.config.application.name = Some(name.into());
         self.config.application.version = Some(version.into());
+        self
+    }
+
+    /// Encrypts all connections as planned; see [`tls::plan`](crate::tls::plan) for making a plan.
+    #[cfg(feature = "rustls-023")]
+    pub fn tls(mut self, plan: TlsPlan) -> Self {
+        self.config.encryption = plan.into();
         self
     }
 

@@ -217,6 +217,8 @@ impl<R: Runtime> ConnTask<R> {
         self.write(now, cx);
         let more = self.read(now, cx);
         if self.hand_out(now, cx) {
+            // An encrypted connection says that it ends here on purpose, if the socket takes it at once.
+            self.write(now, cx);
             return Poll::Ready(());
         }
         self.write(now, cx);

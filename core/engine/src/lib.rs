@@ -22,6 +22,8 @@ pub mod runtime;
 mod session;
 mod shape;
 mod source;
+#[cfg(feature = "rustls-023")]
+pub mod tls;
 mod wall_clock;
 
 pub use messina_core as core;

@@ -59,8 +59,11 @@ fn pieces(frame: &[u8], size: usize) -> Vec<u8> {
     out
 }
 
-/// Takes segments apart: frames as opcode, stream and body length, and what each segment said of itself.
-fn unseal(bytes: &[u8], compression: Option<Compression>) -> (Vec<(u8, i16, Vec<u8>)>, Vec<bool>) {
+/// A frame: opcode, stream and body.
+type Sent = (u8, i16, Vec<u8>);
+
+/// Takes segments apart: the frames, and whether each segment said that it has whole ones.
+fn unseal(bytes: &[u8], compression: Option<Compression>) -> (Vec<Sent>, Vec<bool>) {
     let codec = codec(compression);
     let mut joiner = EnvelopeJoiner::new();
     let (mut frames, mut whole) = (Vec::new(), Vec::new());

@@ -107,7 +107,10 @@ fn classify(error: &rustls::Error, handshake: bool) -> TlsErrorKind {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 TlsErrorKind::CertificateNotYetValid
             }
-            CertificateError::UnknownIssuer => TlsErrorKind::UnknownIssuer,
+            // A root of the same name with another key is no issuer of it either.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                TlsErrorKind::UnknownIssuer
+            }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 TlsErrorKind::WrongName
             }

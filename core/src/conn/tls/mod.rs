@@ -12,6 +12,8 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus,
 };
 
+pub use rustls;
+
 pub use self::error::{TlsError, TlsErrorKind};
 pub use self::plan::{ServerNameRule, TlsConfigError, TlsPlan, TlsPlanBuilder};
 use crate::conn::ConnectionPlan;
@@ -268,19 +270,17 @@ impl TlsLayer {
     /// Puts the alert that explains a failure, if there is one, to the end of `out`.
     fn explain(&mut self, out: &mut Vec<u8>) {
         self.over = true;
-        for _ in 0..ROUNDS_MAX {
+        // Only what is queued is asked for: bytes that failed once must not be looked at again.
+        while self.session.wants_write() {
             let pending = self.incoming.get_mut(self.start..self.filled);
             let UnbufferedStatus { discard, state, .. } = self
                 .session
                 .process_tls_records(pending.unwrap_or_default());
-            match state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    if encode(&mut data, out).is_err() {
-                        return;
-                    }
-                }
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                _ => return,
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = state else {
+                return;
+            };
+            if encode(&mut data, out).is_err() {
+                return;
             }
             self.digest(discard);
         }

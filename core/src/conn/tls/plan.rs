@@ -177,6 +177,16 @@ impl TlsPlanBuilder {
         self
     }
 
+    /// Trusts those of these certificates that can be used, as systems keep them: some are always out of date.
+    #[must_use]
+    pub fn roots_usable(
+        mut self,
+        roots: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Self {
+        self.roots.add_parsable_certificates(roots);
+        self
+    }
+
     /// Shows this certificate chain, and proves it with this key, to servers that ask for one; both in PEM.
     #[must_use]
     pub fn client_certificate_pem(mut self, chain: &[u8], key: &[u8]) -> Self {
