@@ -384,10 +384,10 @@ pub(super) async fn conditional_statements_tell_whether_they_were_applied(
     same("the value", found.single_row::<(&str,)>()?.0, "third")
 }
 
+type Columns = BTreeMap<String, Option<CqlValue>>;
+
 /// Whether a conditional statement was applied, and the columns of its row by name.
-fn applied(
-    result: &QueryRowsResult,
-) -> Result<(bool, BTreeMap<String, Option<CqlValue>>), Box<dyn Error + Send + Sync>> {
+fn applied(result: &QueryRowsResult) -> Result<(bool, Columns), Box<dyn Error + Send + Sync>> {
     let names = result
         .column_specs()
         .iter()

@@ -53,7 +53,7 @@ impl Unsorted {
                     }
                 })
                 .find(|order| order.is_ne());
-            order.unwrap_or_else(|| match (a.clustering.len(), b.clustering.len()) {
+            order.unwrap_or(match (a.clustering.len(), b.clustering.len()) {
                 (0, 1..) => Ordering::Less,
                 (1.., 0) => Ordering::Greater,
                 _ => Ordering::Equal,
