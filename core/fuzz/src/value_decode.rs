@@ -2,6 +2,7 @@
 //! where there is only one way to write it, it is the same bytes.
 
 use bytes::Bytes;
+use messina_core::types::decode::vector_element_len;
 use messina_core::types::{Cell, ColumnType, Entries, FromValue, Items, Parts, Value};
 
 use crate::input::Input;
@@ -80,7 +81,10 @@ fn is_canonical(ty: &ColumnType) -> bool {
             false
         }
         ColumnType::List(element) | ColumnType::Set(element) => is_canonical(element),
-        ColumnType::Vector { element, .. } => is_canonical(element),
+        // A length in front of an element may be longer than it need be.
+        ColumnType::Vector { element, .. } => {
+            vector_element_len(element).is_some() && is_canonical(element)
+        }
         ColumnType::Map(types) => is_canonical(&types.0) && is_canonical(&types.1),
         // A tail may be missing, and one that was added may be left unread.
         ColumnType::Tuple(_) | ColumnType::Udt(_) => false,

@@ -292,12 +292,12 @@ fn write_list<'a>(
     out: &mut String,
 ) {
     out.push_str(class);
+    out.push('(');
     for (i, parameter) in parameters.into_iter().enumerate() {
-        out.push(if i == 0 { '(' } else { ',' });
+        if i != 0 {
+            out.push(',');
+        }
         write_class(parameter, out);
-    }
-    if out.ends_with(class) {
-        out.push('(');
     }
     out.push(')');
 }
@@ -469,5 +469,13 @@ mod tests {
             class_name(&ColumnType::Custom("com.example.Odd".into())),
             "com.example.Odd"
         );
+    }
+
+    #[test]
+    fn a_custom_class_that_is_named_like_a_wrapper_is_written_whole() {
+        for class in ["com.example.MyTupleType", "com.example.TupleType()"] {
+            let tuple = ColumnType::Tuple(Arc::from([ColumnType::Custom(class.into())]));
+            assert_eq!(parse(&class_name(&tuple)), tuple);
+        }
     }
 }
