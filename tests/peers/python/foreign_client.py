@@ -14,7 +14,7 @@ import time
 import traceback
 import uuid
 
-from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest
+from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest, OperationType, RateLimitReached
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
@@ -233,6 +233,28 @@ def errors_arrive_with_their_types(world):
     expect(InvalidRequest, lambda: session.execute("SELECT * FROM no_such_table"))
     expect(InvalidRequest, lambda: session.execute("SELECT no_such_column FROM kv"))
     expect(AlreadyExists, lambda: session.execute("CREATE TABLE kv (pk int PRIMARY KEY)"))
+
+
+@check
+def a_partition_that_is_written_too_often_is_refused_by_name(world):
+    session = world.session
+    session.execute("CREATE TABLE limited (pk int PRIMARY KEY, v int)"
+                    " WITH per_partition_rate_limit = {'max_writes_per_second': 1}")
+    try:
+        for i in range(1000):  # far more writes than seconds can pass
+            session.execute("INSERT INTO limited (pk, v) VALUES (1, %d)" % i)
+    except RateLimitReached as error:
+        assert error.op_type == OperationType.Write, error
+        return
+    raise AssertionError("no write was refused")
+
+
+@check
+def a_traced_request_is_found_by_its_id(world):
+    result = world.session.execute("SELECT v FROM kv WHERE pk = 1", trace=True)
+    trace = result.get_query_trace()
+    assert trace.request_type == "Execute CQL3 query", trace.request_type
+    assert trace.duration is not None and len(trace.events) > 0
 
 
 def expect(error, action):
