@@ -208,6 +208,7 @@ impl<R: Runtime> ConnTask<R> {
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
             self.conn.handle_timeout(now);
+            self.give_back_memory();
         }
         let batch = self.take(now, cx);
         if self.waits_for_company(batch) {
@@ -399,6 +400,19 @@ impl<R: Runtime> ConnTask<R> {
         }
         self.report.ended(error);
         true
+    }
+
+    /// Gives back what a burst of requests made grow; the timer of an idle connection fires for its keepalive.
+    fn give_back_memory(&mut self) {
+        if self
+            .lane
+            .as_ref()
+            .is_some_and(|lane| lane.give_back_memory())
+        {
+            self.intake = Intake::default();
+            self.streams = Vec::new();
+            self.replies = Vec::new();
+        }
     }
 
     fn ready(&mut self, info: ConnectionInfo, cx: &Context<'_>) {

@@ -65,7 +65,9 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         let State::Calling(call) = &mut self.state else {
             return self.poll_settling(cx);
         };
-        match ready!(call.poll(self.shared, source, cx, read)) {
+        match ready!(call.poll(self.shared, source, cx, |source, answer| read(
+            source, answer
+        ))) {
             Ok(result) if needs_settling(&result) => {
                 self.settle(result);
                 self.poll_settling(cx)
@@ -118,7 +120,7 @@ fn needs_settling(result: &QueryResult) -> bool {
 }
 
 /// Reads the answer to a statement.
-#[inline]
+#[inline(always)]
 pub(crate) fn read<S: Source>(source: &S, answer: Answer<'_>) -> Result<QueryResult, RequestError> {
     let Answer {
         frame,

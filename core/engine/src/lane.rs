@@ -295,18 +295,30 @@ impl Lane {
     }
 
     /// Takes the reply of a request, or leaves the waker of the caller behind.
+    #[inline]
     pub(crate) fn poll_reply(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
-        let mut state = self.lock();
-        match state.slot(ticket).map(|slot| &mut slot.state) {
-            Some(SlotState::Waiting { waker, .. }) if waker.will_wake(cx.waker()) => Poll::Pending,
-            Some(SlotState::Done(_)) => Poll::Ready(state.vacate_done(ticket)),
-            Some(_) => {
-                drop(state);
-                self.replace_waker(ticket, cx)
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let free = state.free;
+        let Some(slot) = state.slot(ticket) else {
+            debug_assert!(false, "a reply is taken once");
+            return Poll::Pending;
+        };
+        match &slot.state {
+            SlotState::Done(_) => {
+                let taken = mem::replace(&mut slot.state, SlotState::Free { next: free });
+                slot.generation = slot.generation.wrapping_add(1);
+                state.free = index_of(ticket);
+                drop(guard);
+                match taken {
+                    SlotState::Done(delivery) => Poll::Ready(delivery),
+                    SlotState::Waiting { .. } | SlotState::Free { .. } => Poll::Pending,
+                }
             }
-            None => {
-                debug_assert!(false, "a reply is taken once");
-                Poll::Pending
+            SlotState::Waiting { waker, .. } if waker.will_wake(cx.waker()) => Poll::Pending,
+            SlotState::Waiting { .. } | SlotState::Free { .. } => {
+                drop(guard);
+                self.replace_waker(ticket, cx)
             }
         }
     }
@@ -379,6 +391,20 @@ impl Lane {
         mem::swap(&mut state.task, spare);
     }
 
+    /// Gives back the memory of an idle lane; returns whether it is idle.
+    pub(crate) fn give_back_memory(&self) -> bool {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if 0 < state.in_flight || !state.abandoned.is_empty() {
+            return false;
+        }
+        // The slots stay: their generations tell old tickets from new ones.
+        let (inbox, arena) = (mem::take(&mut state.inbox), mem::take(&mut state.arena));
+        drop(guard);
+        drop((inbox, arena));
+        true
+    }
+
     /// Puts replies into their slots and wakes their callers; replies nobody waits for are dropped.
     pub(crate) fn deliver(&self, replies: &mut Vec<(Ticket, Delivery)>) {
         let mut wakers: [Option<Waker>; DELIVER_MAX] = [const { None }; DELIVER_MAX];
@@ -447,33 +473,43 @@ impl Lane {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Exchanges the waker of a caller that has moved to another task.
+    #[cold]
     fn replace_waker(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
         let mut fresh = cx.waker().clone();
         let mut state = self.lock();
-        let poll = match state.slot(ticket).map(|slot| &mut slot.state) {
+        let done = match state.slot(ticket).map(|slot| &mut slot.state) {
             Some(SlotState::Waiting { waker, .. }) => {
                 mem::swap(waker, &mut fresh);
-                Poll::Pending
+                false
             }
-            Some(SlotState::Done(_)) => Poll::Ready(state.vacate_done(ticket)),
-            _ => Poll::Pending,
+            Some(SlotState::Done(_)) => true,
+            Some(SlotState::Free { .. }) | None => false,
         };
         drop(state);
         drop(fresh);
-        poll
+        // The reply came in between; it can only be taken once, so this does not go round in circles.
+        if done {
+            self.poll_reply(ticket, cx)
+        } else {
+            Poll::Pending
+        }
     }
 
+    #[inline]
     fn count(&self, state: &mut State, more: u32) {
         state.in_flight += more;
         // The lock orders the writers, so a plain store is enough.
         self.in_flight.store(state.in_flight, Ordering::Relaxed);
     }
 
+    #[inline]
     fn discount(&self, state: &mut State) {
         state.in_flight = state.in_flight.saturating_sub(1);
         self.in_flight.store(state.in_flight, Ordering::Relaxed);
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under the lock can panic half-way, so a poisoned lane is as good as any.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -490,6 +526,7 @@ impl fmt::Debug for Lane {
 }
 
 impl State {
+    #[inline]
     fn take_idle(&mut self) -> Option<Waker> {
         if self.in_flight == 0 {
             self.idle.take()
@@ -498,6 +535,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn occupy(&mut self, state: SlotState) -> Ticket {
         if let Some(slot) = usize::try_from(self.free)
             .ok()
@@ -518,6 +556,7 @@ impl State {
         ticket(index, 0)
     }
 
+    #[inline]
     fn slot(&mut self, ticket: Ticket) -> Option<&mut Slot> {
         let (index, generation) = parts(ticket);
         self.slots
@@ -533,22 +572,17 @@ impl State {
         }
         slot.generation = slot.generation.wrapping_add(1);
         let state = mem::replace(&mut slot.state, SlotState::Free { next });
-        self.free = u32::try_from(parts(ticket).0).unwrap_or(NONE);
+        self.free = index_of(ticket);
         Some(state)
-    }
-
-    fn vacate_done(&mut self, ticket: Ticket) -> Delivery {
-        match self.vacate(ticket) {
-            Some(SlotState::Done(delivery)) => delivery,
-            _ => unreachable!("the caller has just seen the reply in this slot"),
-        }
     }
 }
 
+#[inline]
 fn ticket(index: u32, generation: u32) -> Ticket {
     Ticket(u64::from(generation) << 32 | u64::from(index))
 }
 
+#[inline]
 fn parts(ticket: Ticket) -> (usize, u32) {
     let index = ticket.0 & u64::from(u32::MAX);
     let generation = ticket.0 >> 32;
@@ -556,4 +590,9 @@ fn parts(ticket: Ticket) -> (usize, u32) {
         usize::try_from(index).unwrap_or(usize::MAX),
         u32::try_from(generation).unwrap_or(NONE),
     )
+}
+
+#[inline]
+fn index_of(ticket: Ticket) -> u32 {
+    u32::try_from(ticket.0 & u64::from(u32::MAX)).unwrap_or(NONE)
 }

@@ -44,11 +44,6 @@ pub(super) fn put_plain(
     if unusual {
         return false;
     }
-    let mut head = Piece::<HEAD>::at(FrameHeader::LEN);
-    head.put_short_bytes(id);
-    if features.has_metadata_id() {
-        head.put_short_bytes(metadata_id);
-    }
     let values = &params.values;
     let page_size = params.page_size.filter(|rows| 0 < *rows);
     let flags = bit(values.count != 0, FLAG_VALUES)
@@ -56,12 +51,7 @@ pub(super) fn put_plain(
         | bit(page_size.is_some(), FLAG_PAGE_SIZE)
         | bit(params.serial_consistency.is_some(), FLAG_SERIAL)
         | bit(params.timestamp.is_some(), FLAG_TIMESTAMP);
-    head.put(params.consistency.code().to_be_bytes());
-    head.put([flags]);
-    if values.count != 0 {
-        head.put(values.count.to_be_bytes());
-    }
-    let mut tail = Piece::<TAIL>::at(0);
+    let mut tail = Piece::<TAIL>::new();
     if let Some(rows) = page_size {
         tail.put(rows.to_be_bytes());
     }
@@ -73,6 +63,20 @@ pub(super) fn put_plain(
     }
     if features.tablets_v2 {
         tail.put([*tablet_block]);
+    }
+    let mut head = Piece::<HEAD>::new();
+    // The header comes first; its length is filled in when all lengths are known.
+    head.put([0; FrameHeader::LEN]);
+    head.put_short_bytes(id);
+    if features.has_metadata_id() {
+        head.put_short_bytes(metadata_id);
+    }
+    let [c0, c1] = params.consistency.code().to_be_bytes();
+    let [n0, n1] = values.count.to_be_bytes();
+    if values.count == 0 {
+        head.put([c0, c1, flags]);
+    } else {
+        head.put([c0, c1, flags, n0, n1]);
     }
     let body = head.len - FrameHeader::LEN + values.bytes.len() + tail.len;
     let header = FrameHeader {
@@ -124,8 +128,11 @@ struct Piece<const N: usize> {
 
 impl<const N: usize> Piece<N> {
     #[inline]
-    const fn at(len: usize) -> Self {
-        Self { bytes: [0; N], len }
+    const fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            len: 0,
+        }
     }
 
     #[inline]
