@@ -25,7 +25,7 @@ use crate::notes::Notes;
 use crate::runtime::Runtime;
 
 /// How many slices one write gathers: a batch of small requests is one slice, a large value is one more.
-const SLICES_MAX: usize = 16;
+const SLICES_MAX: usize = 8;
 /// How many bytes one turn reads before other tasks get their chance.
 const READ_BUDGET: usize = 256 * 1024;
 /// A batch below this size may wait one poll for company.
@@ -159,6 +159,8 @@ struct ConnTask<R: Runtime> {
     /// The stream of each submitted ticket, by the ticket's slot, so that it can be abandoned.
     streams: Vec<Option<(Ticket, StreamKey)>>,
     replies: Vec<(Ticket, Delivery)>,
+    /// Room for the wakers of one delivery.
+    wakers: Vec<Waker>,
     /// A waker of this task, to be left at the lane.
     spare: Option<Waker>,
     sleep: Pin<Box<R::Sleep>>,
@@ -196,6 +198,7 @@ impl<R: Runtime> ConnTask<R> {
             intake: Intake::default(),
             streams: Vec::new(),
             replies: Vec::new(),
+            wakers: Vec::new(),
             spare: None,
             sleep,
             armed: None,
@@ -392,7 +395,7 @@ impl<R: Runtime> ConnTask<R> {
             }
         }
         if let Some(lane) = &self.lane {
-            lane.deliver(&mut self.replies);
+            lane.deliver(&mut self.replies, &mut self.wakers);
         }
         let Some(error) = end else { return false };
         if let Some(lane) = &self.lane {
@@ -412,6 +415,7 @@ impl<R: Runtime> ConnTask<R> {
             self.intake = Intake::default();
             self.streams = Vec::new();
             self.replies = Vec::new();
+            self.wakers = Vec::new();
         }
     }
 

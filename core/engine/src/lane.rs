@@ -406,17 +406,20 @@ impl Lane {
     }
 
     /// Puts replies into their slots and wakes their callers; replies nobody waits for are dropped.
-    pub(crate) fn deliver(&self, replies: &mut Vec<(Ticket, Delivery)>) {
-        let mut wakers: [Option<Waker>; DELIVER_MAX] = [const { None }; DELIVER_MAX];
+    ///
+    /// `wakers` is empty before and after; only its memory is used.
+    pub(crate) fn deliver(&self, replies: &mut Vec<(Ticket, Delivery)>, wakers: &mut Vec<Waker>) {
         while !replies.is_empty() {
             let block = replies.len().min(DELIVER_MAX);
             let mut unwanted = None;
+            // Enough room beforehand, so that nothing is allocated under the lock.
+            wakers.reserve(block + 1);
             let mut state = self.lock();
-            for ((ticket, delivery), waker) in replies.drain(..block).zip(&mut wakers) {
+            for (ticket, delivery) in replies.drain(..block) {
                 match state.slot(ticket) {
                     Some(slot) => match mem::replace(&mut slot.state, SlotState::Done(delivery)) {
-                        SlotState::Waiting { waker: waiting, .. } => {
-                            *waker = Some(waiting);
+                        SlotState::Waiting { waker, .. } => {
+                            wakers.push(waker);
                             self.discount(&mut state);
                         }
                         other => slot.state = other,
@@ -424,15 +427,10 @@ impl Lane {
                     None => unwanted.get_or_insert_with(Vec::new).push(delivery),
                 }
             }
-            let idle = state.take_idle();
+            wakers.extend(state.take_idle());
             drop(state);
             drop(unwanted);
-            if let Some(idle) = idle {
-                idle.wake();
-            }
-            for waker in wakers.iter_mut().filter_map(Option::take) {
-                waker.wake();
-            }
+            wakers.drain(..).for_each(Waker::wake);
         }
     }
 
@@ -596,3 +594,6 @@ fn parts(ticket: Ticket) -> (usize, u32) {
 fn index_of(ticket: Ticket) -> u32 {
     u32::try_from(ticket.0 & u64::from(u32::MAX)).unwrap_or(NONE)
 }
+
+#[cfg(test)]
+mod tests;
