@@ -72,7 +72,10 @@ impl QueryResult {
         announced: Option<(&Preparation, &Arc<ResultShape>)>,
         coordinator: Option<Coordinator>,
     ) -> Result<Self, ResultError> {
-        let envelope = frame.parse(features).map_err(ResultError::Protocol)?;
+        let known = announced.and_then(|(_, shape)| shape.columns());
+        let envelope = frame
+            .parse_known(features, known)
+            .map_err(ResultError::Protocol)?;
         let Response::Result(body) = envelope.response else {
             return Err(ResultError::NotAResult);
         };

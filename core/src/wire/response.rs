@@ -4,6 +4,7 @@
 mod tests;
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::wire::event::ServerEvent;
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
 use crate::wire::read::Reader;
-use crate::wire::result::ResultBody;
+use crate::wire::result::{ColumnSpec, ResultBody};
 use crate::wire::server_error::ServerError;
 use crate::wire::supported::{ProtocolFeatures, Supported};
 
@@ -71,11 +72,26 @@ impl ResponseFrame {
     /// Errors: the frame is not a response of the agreed version (an ERROR may have another one), is still
     /// compressed, or its body does not follow the protocol. Bytes behind the message are ignored.
     pub fn parse(&self, features: &ProtocolFeatures) -> Result<Envelope, ProtocolError> {
-        self.parse_body(features)
+        self.parse_known(features, None)
+    }
+
+    /// Reads the whole response like [`Self::parse`], and shares `known` where rows come with these very columns.
+    ///
+    /// Errors: as those of [`Self::parse`].
+    pub fn parse_known(
+        &self,
+        features: &ProtocolFeatures,
+        known: Option<&Arc<[ColumnSpec]>>,
+    ) -> Result<Envelope, ProtocolError> {
+        self.parse_body(features, known)
             .map_err(|error| error.in_frame(self.header.opcode.byte()))
     }
 
-    fn parse_body(&self, features: &ProtocolFeatures) -> Result<Envelope, ProtocolError> {
+    fn parse_body(
+        &self,
+        features: &ProtocolFeatures,
+        known: Option<&Arc<[ColumnSpec]>>,
+    ) -> Result<Envelope, ProtocolError> {
         let FrameHeader {
             version,
             flags,
@@ -102,7 +118,7 @@ impl ResponseFrame {
             Opcode::Supported => Response::Supported(Supported {
                 options: r.string_multimap()?,
             }),
-            Opcode::Result => Response::Result(ResultBody::read(r, features)?),
+            Opcode::Result => Response::Result(ResultBody::read(r, features, known)?),
             Opcode::Event => Response::Event(ServerEvent::read(r)?),
             Opcode::AuthChallenge => Response::AuthChallenge(r.shared_bytes()?),
             Opcode::AuthSuccess => Response::AuthSuccess(r.shared_bytes()?),

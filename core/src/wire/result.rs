@@ -88,11 +88,12 @@ impl ResultBody {
     pub(crate) fn read(
         r: &mut Reader<'_>,
         features: &ProtocolFeatures,
+        known: Option<&Arc<[ColumnSpec]>>,
     ) -> Result<Self, ProtocolError> {
         let at = r.offset();
         match r.int()? {
             KIND_VOID => Ok(Self::Void),
-            KIND_ROWS => RowsBody::read(r, features).map(Self::Rows),
+            KIND_ROWS => RowsBody::read(r, features, known).map(Self::Rows),
             KIND_SET_KEYSPACE => Ok(Self::SetKeyspace(r.string()?.to_owned())),
             KIND_PREPARED => PreparedBody::read(r, features).map(Self::Prepared),
             KIND_SCHEMA_CHANGE => SchemaChange::read(r).map(Self::SchemaChange),
@@ -105,8 +106,12 @@ impl ResultBody {
 }
 
 impl RowsBody {
-    fn read(r: &mut Reader<'_>, features: &ProtocolFeatures) -> Result<Self, ProtocolError> {
-        let metadata = ResultMetadata::read(r, features)?;
+    fn read(
+        r: &mut Reader<'_>,
+        features: &ProtocolFeatures,
+        known: Option<&Arc<[ColumnSpec]>>,
+    ) -> Result<Self, ProtocolError> {
+        let metadata = ResultMetadata::read(r, features, known)?;
         let row_len_min = metadata.column_count.saturating_mul(CELL_LEN_MIN);
         let row_count = r.int_count(row_len_min)?;
         Ok(Self {
@@ -129,7 +134,11 @@ impl RowsBody {
 }
 
 impl ResultMetadata {
-    fn read(r: &mut Reader<'_>, features: &ProtocolFeatures) -> Result<Self, ProtocolError> {
+    fn read(
+        r: &mut Reader<'_>,
+        features: &ProtocolFeatures,
+        known: Option<&Arc<[ColumnSpec]>>,
+    ) -> Result<Self, ProtocolError> {
         let at = r.offset();
         let flags = r.int()?.cast_unsigned();
         // Where ids were not agreed on, the bit has no meaning.
@@ -152,7 +161,13 @@ impl ResultMetadata {
         let columns = if has(flags, NO_METADATA) {
             None
         } else {
-            Some(read_columns(r, column_count, has(flags, GLOBAL_TABLE))?)
+            let global = has(flags, GLOBAL_TABLE);
+            Some(
+                match known.and_then(|known| read_known(r, known, column_count, global)) {
+                    Some(same) => same,
+                    None => read_columns(r, column_count, global)?,
+                },
+            )
         };
         Ok(Self {
             column_count,
@@ -192,7 +207,7 @@ impl PreparedBody {
         let conditional = features
             .lwt_mark_mask
             .is_some_and(|mask| mask != 0 && has(flags, mask));
-        let result = ResultMetadata::read(r, features)?;
+        let result = ResultMetadata::read(r, features, None)?;
         Ok(Self {
             id,
             result_metadata_id,
@@ -225,6 +240,46 @@ fn read_column_count(r: &mut Reader<'_>) -> Result<usize, ProtocolError> {
             at,
         )),
     }
+}
+
+/// Says whether the next `[string]` is this one; bytes that are equal need no check for being text.
+fn is_next(r: &mut Reader<'_>, text: &str) -> bool {
+    r.short_bytes().is_ok_and(|bytes| bytes == text.as_bytes())
+}
+
+/// Reads columns that are most likely the known ones, and shares those: comparing costs no allocation. Where they
+/// differ nothing is read.
+fn read_known(
+    r: &mut Reader<'_>,
+    known: &Arc<[ColumnSpec]>,
+    count: usize,
+    global: bool,
+) -> Option<Arc<[ColumnSpec]>> {
+    let first = known.first().filter(|_| known.len() == count)?;
+    let mut ahead = r.clone();
+    let ahead = &mut ahead;
+    let same_table = |r: &mut Reader<'_>, column: &ColumnSpec| {
+        let keyspace = is_next(r, &column.keyspace);
+        keyspace && is_next(r, &column.table)
+    };
+    if global && !same_table(ahead, first) {
+        return None;
+    }
+    for column in known.iter() {
+        let table = if global {
+            column.keyspace == first.keyspace && column.table == first.table
+        } else {
+            same_table(ahead, column)
+        };
+        let same = table
+            && is_next(ahead, &column.name)
+            && read_type(ahead, TYPE_DEPTH_MAX).is_ok_and(|ty| ty == column.ty);
+        if !same {
+            return None;
+        }
+    }
+    *r = ahead.clone();
+    Some(Arc::clone(known))
 }
 
 fn read_columns(

@@ -495,3 +495,78 @@ fn a_schema_change_names_what_changed() {
 fn a_response_frame_is_cheap_to_move() {
     assert!(size_of::<ResponseFrame>() <= 64);
 }
+
+/// A RESULT of kind ROWS without rows, with these columns of type int, all of one table or each with its own.
+fn rows_with_columns(names: &[&str], global: bool) -> ResponseFrame {
+    fn string(out: &mut Vec<u8>, text: &str) {
+        out.extend(
+            u16::try_from(text.len())
+                .expect("a short text")
+                .to_be_bytes(),
+        );
+        out.extend(text.as_bytes());
+    }
+    let count = i32::try_from(names.len()).expect("few columns");
+    let mut body = Vec::new();
+    for int in [2, i32::from(global), count] {
+        body.extend(int.to_be_bytes());
+    }
+    let table = |body: &mut Vec<u8>| ["ks", "t"].into_iter().for_each(|name| string(body, name));
+    if global {
+        table(&mut body);
+    }
+    for name in names {
+        if !global {
+            table(&mut body);
+        }
+        string(&mut body, name);
+        body.extend(9_u16.to_be_bytes());
+    }
+    body.extend(0_i32.to_be_bytes());
+    let header = FrameHeader {
+        direction: Direction::Response,
+        version: 4,
+        flags: Flags::empty(),
+        stream: 1,
+        opcode: Opcode::Result,
+        length: u32::try_from(body.len()).expect("a short body"),
+    };
+    ResponseFrame {
+        header,
+        body: body.into(),
+    }
+}
+
+fn columns_of(frame: &ResponseFrame, known: Option<&Arc<[ColumnSpec]>>) -> Arc<[ColumnSpec]> {
+    let envelope = frame
+        .parse_known(&ProtocolFeatures::default(), known)
+        .expect("a well-formed body");
+    match envelope.response {
+        Response::Result(ResultBody::Rows(rows)) => rows.metadata.columns.expect("columns"),
+        other => panic!("no rows: {other:?}"),
+    }
+}
+
+#[test]
+fn columns_that_are_known_are_shared_and_others_are_read() {
+    for global in [true, false] {
+        let frame = rows_with_columns(&["a", "b"], global);
+        let known = columns_of(&frame, None);
+        assert_eq!(known.len(), 2);
+        assert!(Arc::ptr_eq(&columns_of(&frame, Some(&known)), &known));
+        for names in [&["a", "c"][..], &["a"], &["a", "b", "c"]] {
+            let other = rows_with_columns(names, global);
+            let read = columns_of(&other, Some(&known));
+            assert_eq!(read, columns_of(&other, None));
+            assert!(!Arc::ptr_eq(&read, &known));
+        }
+        let cut = ResponseFrame {
+            body: frame.body.slice(..frame.body.len() - 7),
+            ..frame
+        };
+        assert_eq!(
+            cut.parse_known(&ProtocolFeatures::default(), Some(&known)),
+            cut.parse(&ProtocolFeatures::default())
+        );
+    }
+}
