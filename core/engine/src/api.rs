@@ -10,7 +10,9 @@ pub use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConf
 pub use messina_core::error::connect::Fate;
 pub use messina_core::error::request::{Attempt, ErrorCategory, RequestError, RequestErrorKind};
 pub use messina_core::error::result::ResultError;
-pub use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
+pub use messina_core::error::session::{
+    ConfigError, NodeCause, NodeFailure, SessionError, SessionErrorKind,
+};
 pub use messina_core::exec::Coordinator;
 pub use messina_core::exec::batch::Batch;
 pub use messina_core::exec::paging::PagingState;

@@ -1,9 +1,13 @@
 //! Runs a simulated cluster on loopback addresses until it is told to end, for programs in any language.
 
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use messina_testkit::SimulatedCluster;
+#[cfg(feature = "tls")]
+use messina_testkit::serve::Tls;
 
 /// Runs a simulated ScyllaDB cluster on 127.0.0.1, 127.0.0.2 and so on.
 #[derive(Debug, Parser)]
@@ -39,6 +43,26 @@ struct Arguments {
     /// The role and password that clients must give, as ROLE:PASSWORD.
     #[arg(long, value_parser = parse_credentials)]
     credentials: Option<(String, String)>,
+    /// Encrypts all connections with a certificate made on the spot.
+    #[cfg(feature = "tls")]
+    #[arg(long)]
+    tls: bool,
+    /// Encrypts all connections and lets only clients in that have a certificate of the same authority.
+    #[cfg(feature = "tls")]
+    #[arg(long)]
+    mutual_tls: bool,
+    /// Writes the certificate that clients have to trust to this file, in PEM.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Writes a certificate for a client to this file, in PEM.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "client_key_file")]
+    client_cert_file: Option<PathBuf>,
+    /// Writes the key of that certificate to this file, in PEM.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "client_cert_file")]
+    client_key_file: Option<PathBuf>,
     /// A CQL statement to run before the contact points are printed; may be given several times.
     #[arg(long)]
     execute: Vec<String>,
@@ -72,26 +96,62 @@ fn main() -> ExitCode {
     }
 }
 
+/// Gives clients what they need to be let in.
+#[cfg(feature = "tls")]
+fn write_certificates(
+    arguments: &Arguments,
+    cluster: &SimulatedCluster,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let wanted = arguments.ca_file.is_some() || arguments.client_cert_file.is_some();
+    let authority = match cluster.authority() {
+        Some(authority) => authority,
+        None if wanted => {
+            return Err("without --tls or --mutual-tls there are no certificates".into());
+        }
+        None => return Ok(()),
+    };
+    if let Some(path) = &arguments.ca_file {
+        std::fs::write(path, authority.pem())?;
+    }
+    if let (Some(certificate), Some(key)) =
+        (&arguments.client_cert_file, &arguments.client_key_file)
+    {
+        let client = authority.issue(&["client"]);
+        std::fs::write(certificate, client.chain_pem())?;
+        std::fs::write(key, client.key_pem())?;
+    }
+    Ok(())
+}
+
 fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = SimulatedCluster::builder()
         .nodes(arguments.nodes)
         .shards(arguments.shards)
-        .datacenter(arguments.dc)
-        .rack(arguments.rack)
+        .datacenter(&arguments.dc)
+        .rack(&arguments.rack)
         .racks(arguments.racks)
         .tokens_per_node(arguments.tokens)
         .shard_aware_port(arguments.shard_aware_port);
     if arguments.port != 0 {
         builder = builder.port(arguments.port);
     }
-    for (name, nodes) in arguments.another_dc {
-        builder = builder.another_datacenter(name, nodes);
+    for (name, nodes) in &arguments.another_dc {
+        builder = builder.another_datacenter(name, *nodes);
     }
-    if let Some((role, password)) = arguments.credentials {
+    if let Some((role, password)) = &arguments.credentials {
         builder = builder.credentials(role, password);
+    }
+    #[cfg(feature = "tls")]
+    if arguments.tls || arguments.mutual_tls {
+        builder = builder.tls(match arguments.mutual_tls {
+            true => Tls::Mutual,
+            false => Tls::Server,
+        });
     }
     let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
     let cluster = builder.start()?;
+    #[cfg(feature = "tls")]
+    write_certificates(&arguments, &cluster)?;
     for statement in &arguments.execute {
         cluster.execute(statement)?;
     }

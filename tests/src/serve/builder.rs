@@ -18,6 +18,8 @@ pub struct SimulatedClusterBuilder {
     config: ClusterConfig,
     port: Option<u16>,
     shard_aware: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<super::Tls>,
 }
 
 /// How often another port is tried when one is taken on the address of some node.
@@ -98,7 +100,15 @@ impl SimulatedClusterBuilder {
         self
     }
 
-    /// Replaces all settings but the ports.
+    /// Encrypts all connections (default: none); see [`SimulatedCluster::authority`] for whom clients have to trust.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: super::Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Replaces all settings but the ports and encryption.
     #[must_use]
     pub fn config(mut self, config: ClusterConfig) -> Self {
         self.config = config;
@@ -128,7 +138,8 @@ impl SimulatedClusterBuilder {
         let poll = Poll::new().map_err(StartError::Thread)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(StartError::Thread)?;
         let (commands, inbox) = channel();
-        let mut server = Server::new(poll, cluster, inbox);
+        let tls = self.tls_server();
+        let mut server = Server::new(poll, cluster, inbox, tls.clone());
         for (node, address, listener) in listeners {
             let kind = if address.port() == port {
                 PortKind::Normal
@@ -147,8 +158,17 @@ impl SimulatedClusterBuilder {
             port,
             commands,
             waker,
+            tls,
             thread: Some(thread),
         })
+    }
+
+    fn tls_server(&self) -> Option<super::tls::TlsServer> {
+        #[cfg(feature = "tls")]
+        let tls = self.tls.map(super::tls::TlsServer::new);
+        #[cfg(not(feature = "tls"))]
+        let tls = None;
+        tls
     }
 
     fn check(&self) -> Result<(), StartError> {

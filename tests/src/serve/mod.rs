@@ -2,6 +2,11 @@
 
 mod builder;
 mod sockets;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::fmt;
 use std::io;
@@ -17,6 +22,8 @@ use crate::node::{CqlError, Interceptor, NodeStatistics, Reaction, SeenRequest};
 
 pub use builder::SimulatedClusterBuilder;
 use sockets::Command;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 
 /// A simulated cluster that listens on loopback addresses until it is dropped.
 ///
@@ -26,6 +33,8 @@ pub struct SimulatedCluster {
     port: u16,
     commands: Sender<Command>,
     waker: mio::Waker,
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
+    tls: Option<tls::TlsServer>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -66,6 +75,14 @@ impl SimulatedCluster {
     pub fn address(&self, node: usize) -> SocketAddr {
         self.with(move |cluster, _| cluster.address(node))
             .expect("there is such a node")
+    }
+
+    /// The authority that signed the certificate of the nodes, for clients to trust and to get certificates from;
+    /// `None` when connections are not encrypted.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn authority(&self) -> Option<&crate::certificates::Authority> {
+        self.tls.as_ref().map(|tls| &*tls.authority)
     }
 
     /// The port that every node listens on.

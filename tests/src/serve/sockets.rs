@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
+use super::tls::{Heard, TlsServer, TlsStream};
 use crate::cluster::{Cluster, ClusterOutput, ConnectionId};
 use crate::node::PortKind;
 
@@ -36,6 +37,7 @@ pub(super) struct Server {
     tokens: BTreeMap<ConnectionId, Token>,
     next_token: usize,
     buffer: Vec<u8>,
+    tls: Option<TlsServer>,
 }
 
 struct Listener {
@@ -47,6 +49,7 @@ struct Listener {
 struct Stream {
     id: ConnectionId,
     socket: TcpStream,
+    tls: Option<TlsStream>,
     /// Bytes that the socket did not take yet.
     waiting: Vec<Bytes>,
     closing: bool,
@@ -57,7 +60,12 @@ struct Stream {
 }
 
 impl Server {
-    pub(super) fn new(poll: Poll, cluster: Cluster, inbox: Receiver<Command>) -> Self {
+    pub(super) fn new(
+        poll: Poll,
+        cluster: Cluster,
+        inbox: Receiver<Command>,
+        tls: Option<TlsServer>,
+    ) -> Self {
         Self {
             poll,
             cluster,
@@ -67,6 +75,7 @@ impl Server {
             tokens: BTreeMap::new(),
             next_token: 1,
             buffer: vec![0; READ_LEN],
+            tls,
         }
     }
 
@@ -198,6 +207,7 @@ impl Server {
         let stream = Stream {
             id,
             socket,
+            tls: self.tls.as_ref().and_then(TlsServer::accept),
             waiting: Vec::new(),
             closing: false,
             eof: false,
@@ -224,11 +234,7 @@ impl Server {
                     stream.readable = false;
                     self.cluster.handle_eof(Instant::now(), id);
                 }
-                Ok(len) => {
-                    let bytes = self.buffer.get(..len).unwrap_or(&[]);
-                    self.cluster.handle_received(Instant::now(), id, bytes);
-                    self.drain();
-                }
+                Ok(len) => self.hear(token, id, len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => stream.readable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
@@ -237,6 +243,32 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Hands what is in the buffer to the node, after decrypting it where that is needed.
+    fn hear(&mut self, token: Token, id: ConnectionId, len: usize) {
+        let bytes = self.buffer.get(..len).unwrap_or(&[]);
+        let Some(stream) = self.streams.get_mut(&token) else {
+            return;
+        };
+        let Some(tls) = &mut stream.tls else {
+            self.cluster.handle_received(Instant::now(), id, bytes);
+            return self.drain();
+        };
+        let mut plain = Vec::new();
+        let heard = tls.hear(bytes, &mut plain);
+        stream.waiting.extend(tls.take());
+        if !plain.is_empty() {
+            self.cluster.handle_received(Instant::now(), id, &plain);
+            self.drain();
+        }
+        if let (Heard::End | Heard::Nonsense, Some(stream)) = (heard, self.streams.get_mut(&token))
+        {
+            stream.closing |= heard == Heard::Nonsense;
+            stream.eof = true;
+            self.cluster.handle_eof(Instant::now(), id);
+        }
+        self.write(token);
     }
 
     /// Does what the cluster asks for.
@@ -259,7 +291,16 @@ impl Server {
         };
         let bytes = self.cluster.poll_transmit(id);
         if let Some(stream) = self.streams.get_mut(&token) {
-            stream.waiting.extend(bytes);
+            match &mut stream.tls {
+                None => stream.waiting.extend(bytes),
+                Some(tls) => {
+                    bytes.iter().for_each(|bytes| tls.say(bytes));
+                    if close {
+                        tls.say_goodbye();
+                    }
+                    stream.waiting.extend(tls.take());
+                }
+            }
             stream.closing |= close;
         }
         self.write(token);

@@ -6,6 +6,7 @@ mod close;
 mod requests;
 mod start;
 mod support;
+mod tls;
 
 /// Stamps each case once for every adapter.
 macro_rules! on_each_runtime {
