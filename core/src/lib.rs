@@ -123,6 +123,7 @@ pub mod error;
 pub mod exec;
 pub mod notify;
 pub mod policy;
+mod pool;
 pub mod report;
 pub mod routing;
 pub mod seed;

@@ -2,6 +2,7 @@
 //! Leaves out how they are shown: the engine turns notes into log records, applications do as they like.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::conn::Address;
 use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::protocol::ProtocolError;
 use crate::error::session::{NodeCause, NodeFailure};
+use crate::routing::Shard;
 use crate::wire::{Compression, EventKind, SchemaChange};
 
 /// Tells an application what changed in the cluster, in order.
@@ -161,6 +163,45 @@ pub enum Note {
         name: Arc<str>,
         /// Lists the datacenters there are.
         known: Vec<Arc<str>>,
+    },
+    /// A server describes its shards in a way that makes no sense, or that is not known; it is used without them.
+    ShardsUnreadable {
+        /// Is the server.
+        address: Address,
+    },
+    /// The source port of a connection did not lead to its shard, as behind a translation of addresses (NAT).
+    ///
+    /// Connections to this host are opened without chosen source ports for a while. The setting
+    /// `pool.shard_aware_port` switches them off for good.
+    SourcePortIgnored {
+        /// Is the server.
+        address: Address,
+        /// Is the shard that was meant.
+        wanted: Shard,
+        /// Is the shard that was reached.
+        reached: Shard,
+        /// Is how long source ports are left alone.
+        pause: Duration,
+    },
+    /// However many connections are opened, some shards of a host get none; their requests use the other shards.
+    ShardsNotReached {
+        /// Is the server.
+        address: Address,
+        /// Counts the shards without a connection.
+        missing: usize,
+        /// Counts the shards.
+        shards: usize,
+        /// Is how long it takes until the next try.
+        retry_in: Duration,
+    },
+    /// A host has other shards than before.
+    Resharded {
+        /// Is the server.
+        address: Address,
+        /// Counts the shards before; none where the host had none.
+        before: Option<NonZeroU16>,
+        /// Counts the shards now.
+        now: Option<NonZeroU16>,
     },
     /// The cluster has more hosts than a session can hold.
     HostsRefused {

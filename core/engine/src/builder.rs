@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use messina_core::cluster::ControlPlane;
+use messina_core::config::pool::PoolSize;
 use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 #[cfg(feature = "rustls-023")]
@@ -184,12 +185,17 @@ impl<R: Runtime> SessionBuilder<R> {
         let (published, notes, mailbox) = (
             Arc::new(Published::new()),
             Arc::new(Notes::default()),
-            Arc::new(Mailbox::default()),
+            Arc::new(Mailbox::new(matches!(
+                config.pool.size,
+                PoolSize::OnDemand { .. }
+            ))),
         );
         let plane = ControlPlane::new(runtime.now(), Arc::clone(&config), random.seed());
+        let streams_max = u32::from(config.limits.in_flight_effective());
         let settings = Settings {
             coalesce: self.coalesce,
-            in_flight_max: u32::from(config.limits.in_flight_effective()).saturating_add(
+            streams_max,
+            in_flight_max: streams_max.saturating_add(
                 config
                     .limits
                     .waiting_max

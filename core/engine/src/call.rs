@@ -22,7 +22,7 @@ use messina_core::exec::{
     AttemptId, Connections, Coordinator, Execution, ExecutionOutput, ExecutionPlan,
 };
 use messina_core::policy::load_balancing::PlanRequest;
-use messina_core::routing::{Loads, Routing, TableIdx, Token};
+use messina_core::routing::{HostIdx, Loads, Routing, Shard, TableIdx, Token};
 use messina_core::types::EncodedValues;
 use messina_core::wire::{
     Opcode, ProtocolFeatures, RequestOptionsRef, RequestRef, Response, ResponseFrame, ResultBody,
@@ -30,6 +30,7 @@ use messina_core::wire::{
 };
 
 use crate::lane::{Arena, Delivery, Lane, Refused};
+use crate::mailbox::Mailbox;
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::Source;
@@ -153,7 +154,12 @@ impl<R: Runtime> Call<R> {
                 stable: source.is_conditional() || settings.consistency.is_serial(),
                 seed,
             };
-            if let Some(target) = first_target(&request, profile, &routing, &LaneConnections) {
+            if let Some(target) = first_target(
+                &request,
+                profile,
+                &routing,
+                &LaneConnections(&shared.mailbox),
+            ) {
                 let lane = target.handle;
                 let submitted = lane.submit(settings.deadline, cx.waker(), |arena, features| {
                     encode(source, &settings, encoded.values, features, arena)
@@ -184,7 +190,7 @@ impl<R: Runtime> Call<R> {
         plan.conditional = source.is_conditional();
         (plan.only, plan.prefer) = (only, aim.prefer);
         let mut execution = Execution::new(plan);
-        execution.start(now, &routing, &LaneConnections);
+        execution.start(now, &routing, &LaneConnections(&shared.mailbox));
         *self = Self::Winding(Box::new(Winding::new(execution)));
         Ok(false)
     }
@@ -222,7 +228,13 @@ impl<R: Runtime> Call<R> {
         };
         let mut execution = Execution::sent_straight(plan, straight.since, target);
         let routing = shared.published.routing();
-        execution.handle_reply(at, STRAIGHT, reply, &routing, &LaneConnections);
+        execution.handle_reply(
+            at,
+            STRAIGHT,
+            reply,
+            &routing,
+            &LaneConnections(&shared.mailbox),
+        );
         let mut winding = Winding::new(execution);
         winding.answered = Some(lane);
         *self = Self::Winding(Box::new(winding));
@@ -397,8 +409,13 @@ impl<R: Runtime> Winding<R> {
         if let (true, Ok(frame)) = (flight.preparing, &reply) {
             bind(source, frame, &flight.flight.lane.info().features, &routing)?;
         }
-        self.execution
-            .handle_reply(at, flight.attempt, reply, &routing, &LaneConnections);
+        self.execution.handle_reply(
+            at,
+            flight.attempt,
+            reply,
+            &routing,
+            &LaneConnections(&shared.mailbox),
+        );
         self.answered = Some(Arc::clone(&flight.flight.lane));
         Ok(())
     }
@@ -482,8 +499,13 @@ impl<R: Runtime> Winding<R> {
         };
         let reply = Err(AttemptError::new(kind, Fate::NotSent));
         let (now, routing) = (shared.runtime.now(), shared.published.routing());
-        self.execution
-            .handle_reply(now, attempt, reply, &routing, &LaneConnections);
+        self.execution.handle_reply(
+            now,
+            attempt,
+            reply,
+            &routing,
+            &LaneConnections(&shared.mailbox),
+        );
     }
 
     /// Waits for the execution's own deadline, if it has one; returns whether that has passed.
@@ -505,8 +527,11 @@ impl<R: Runtime> Winding<R> {
         }
         self.timer = None;
         let now = shared.runtime.now().max(at);
-        self.execution
-            .handle_timeout(now, &shared.published.routing(), &LaneConnections);
+        self.execution.handle_timeout(
+            now,
+            &shared.published.routing(),
+            &LaneConnections(&shared.mailbox),
+        );
         true
     }
 }
@@ -545,17 +570,26 @@ fn bind(
     source.bind(body, routing).map_err(RequestError::from)
 }
 
-/// Tells an execution about lanes.
-struct LaneConnections;
+/// Tells an execution about lanes, and the control task about shards without one.
+struct LaneConnections<'a>(&'a Mailbox);
 
-impl Loads<Arc<Lane>> for LaneConnections {
+impl Loads<Arc<Lane>> for LaneConnections<'_> {
     #[inline]
     fn in_flight(&self, handle: &Arc<Lane>) -> u32 {
         handle.in_flight()
     }
+
+    #[inline]
+    fn is_full(&self, handle: &Arc<Lane>) -> bool {
+        handle.is_full()
+    }
+
+    fn missed(&self, host: HostIdx, shard: Shard) {
+        self.0.missed(host, shard);
+    }
 }
 
-impl Connections<Arc<Lane>> for LaneConnections {
+impl Connections<Arc<Lane>> for LaneConnections<'_> {
     fn features(&self, handle: &Arc<Lane>) -> ProtocolFeatures {
         handle.info().features
     }

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) coalesce: bool,
     /// How many requests the lane takes, its backlog included.
     pub(crate) in_flight_max: u32,
+    /// How many of them can be on the wire.
+    pub(crate) streams_max: u32,
 }
 
 /// Opens one connection and drives it until it ends; reports to the control task what happens.
@@ -264,6 +266,9 @@ impl<R: Runtime> ConnTask<R> {
         }
         self.intake.inbox = inbox;
         self.intake.arena.clear();
+        if let Some(reason) = self.intake.drain.take() {
+            self.conn.drain(now, reason);
+        }
         if let Some(reason) = self.intake.close.take() {
             self.conn.close(now, reason);
         }
@@ -390,6 +395,7 @@ impl<R: Runtime> ConnTask<R> {
                 ConnectionOutput::Ready(info) => self.ready(info, cx),
                 ConnectionOutput::Event(event) => self.report.link.event(event),
                 ConnectionOutput::Note(note) => self.notes.push(note),
+                ConnectionOutput::Draining(error) => self.report.link.draining(error),
                 ConnectionOutput::Closed(error) => end = Some(error),
                 _ => (),
             }
@@ -420,7 +426,11 @@ impl<R: Runtime> ConnTask<R> {
     }
 
     fn ready(&mut self, info: ConnectionInfo, cx: &Context<'_>) {
-        let lane = Arc::new(Lane::new(info, self.settings.in_flight_max));
+        let lane = Arc::new(Lane::new(
+            info,
+            self.settings.in_flight_max,
+            self.settings.streams_max,
+        ));
         self.lane = Some(Arc::clone(&lane));
         self.report.connected(lane);
         // Callers may be quick: the lane has no waker yet.

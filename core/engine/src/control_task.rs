@@ -153,6 +153,12 @@ impl<R: Runtime> ControlTask<R> {
                 self.forget(conn);
                 self.plane.handle_closed(now, conn, error);
             }
+            Input::Draining(conn, error) => self.plane.handle_draining(now, conn, error),
+            Input::Demands(demands) => {
+                for (host, shard) in demands {
+                    self.plane.handle_demand(now, host, shard);
+                }
+            }
             Input::Refresh => self.plane.refresh(now),
             Input::AwaitAgreement {
                 change,
@@ -231,6 +237,11 @@ impl<R: Runtime> ControlTask<R> {
                 ControlOutput::Resolve { id, host, port } => self.resolve(id, &host, port),
                 ControlOutput::Connect { conn, spec, plan } => self.connect(conn, spec, plan),
                 ControlOutput::Disconnect { conn, reason } => self.disconnect(conn, reason),
+                ControlOutput::Drain { conn, reason } => {
+                    if let Some(lane) = self.entry(conn).and_then(|entry| entry.lane.as_ref()) {
+                        lane.drain(reason);
+                    }
+                }
                 ControlOutput::Submit {
                     conn,
                     query,

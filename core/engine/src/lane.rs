@@ -29,6 +29,8 @@ pub struct Lane {
     state: Mutex<State>,
     in_flight: AtomicU32,
     in_flight_max: u32,
+    /// How many requests can be on the wire; more have to wait for one of these.
+    streams_max: u32,
     info: ConnectionInfo,
 }
 
@@ -155,6 +157,8 @@ pub(crate) struct Intake {
     pub(crate) inbox: Vec<Submission>,
     pub(crate) arena: Arena,
     pub(crate) abandoned: Vec<Ticket>,
+    /// Set once, when the connection shall take no more requests and end after those it has.
+    pub(crate) drain: Option<CloseReason>,
     /// Set once, when the connection shall end.
     pub(crate) close: Option<CloseReason>,
     /// Requests that are not answered yet, the inbox included.
@@ -182,6 +186,7 @@ struct State {
     /// Counts the turns of the task: a submission of the current turn lies in the inbox still.
     turn: u32,
     task: Option<Waker>,
+    drain: Option<CloseReason>,
     close: Option<CloseReason>,
     closed: Option<ConnectionError>,
     /// Who waits for the last request to be over.
@@ -209,7 +214,7 @@ const NONE: u32 = u32::MAX;
 
 impl Lane {
     /// Makes the lane of a connection that has just become ready.
-    pub(crate) fn new(info: ConnectionInfo, in_flight_max: u32) -> Self {
+    pub(crate) fn new(info: ConnectionInfo, in_flight_max: u32, streams_max: u32) -> Self {
         let state = State {
             inbox: Vec::new(),
             arena: Arena::default(),
@@ -219,6 +224,7 @@ impl Lane {
             in_flight: 0,
             turn: 0,
             task: None,
+            drain: None,
             close: None,
             closed: None,
             idle: None,
@@ -227,6 +233,7 @@ impl Lane {
             state: Mutex::new(state),
             in_flight: AtomicU32::new(0),
             in_flight_max,
+            streams_max,
             info,
         }
     }
@@ -239,6 +246,12 @@ impl Lane {
     /// Returns how many requests wait for their answer on this connection.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Says whether a further request would have to wait for one of those on the wire.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.streams_max <= self.in_flight()
     }
 
     /// Hands a request to the connection's task; `waker` is woken when the reply is there.
@@ -365,10 +378,19 @@ impl Lane {
         if busy { Poll::Pending } else { Poll::Ready(()) }
     }
 
+    /// Asks the connection to take no more requests and to end after those it has.
+    pub(crate) fn drain(&self, reason: CloseReason) {
+        self.end(|state| state.drain.get_or_insert(reason));
+    }
+
     /// Asks the connection to end for a reason.
     pub(crate) fn close(&self, reason: CloseReason) {
+        self.end(|state| state.close.get_or_insert(reason));
+    }
+
+    fn end(&self, ask: impl FnOnce(&mut State) -> &mut CloseReason) {
         let mut state = self.lock();
-        state.close.get_or_insert(reason);
+        ask(&mut state);
         let task = state.task.take();
         drop(state);
         if let Some(task) = task {
@@ -385,6 +407,7 @@ impl Lane {
         mem::swap(&mut state.inbox, &mut intake.inbox);
         mem::swap(&mut state.arena, &mut intake.arena);
         mem::swap(&mut state.abandoned, &mut intake.abandoned);
+        intake.drain = state.drain.take();
         intake.close = state.close.take();
         intake.in_flight = state.in_flight;
         state.turn = state.turn.wrapping_add(1);

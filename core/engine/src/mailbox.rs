@@ -13,6 +13,7 @@ use messina_core::cluster::{AgreementOutcome, ConnId, ResolveId};
 use messina_core::conn::CloseReason;
 use messina_core::error::connect::{ConnectError, ConnectionError};
 use messina_core::error::session::SessionError;
+use messina_core::routing::{HostIdx, Shard};
 use messina_core::wire::{SchemaChange, ServerEvent};
 
 use crate::lane::Lane;
@@ -29,7 +30,11 @@ pub(crate) enum Input {
     ConnectFailed(ConnId, ConnectError),
     /// The event cell of this connection is not empty.
     Events(ConnId),
+    /// The connection takes no more requests and will end by itself.
+    Draining(ConnId, ConnectionError),
     Closed(ConnId, ConnectionError),
+    /// Requests wanted shards that have no connection.
+    Demands(Vec<(HostIdx, Shard)>),
     /// Read the cluster's tables again.
     Refresh,
     /// Wait until all nodes have the same schema; a request of ours may have changed it.
@@ -51,18 +56,51 @@ pub(crate) enum Input {
 /// The queue of the control task.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
+    /// Whether anybody cares which shards requests miss.
+    on_demand: bool,
     state: Mutex<MailState>,
 }
 
 #[derive(Debug, Default)]
 struct MailState {
     inputs: VecDeque<Input>,
+    /// Shards that requests missed, each once; what finds no room here is missed again.
+    demands: Vec<(HostIdx, Shard)>,
     task: Option<Waker>,
     /// Set when the control task has ended: nobody reads any more.
     closed: bool,
 }
 
+/// How many missed shards wait for the control task.
+const DEMANDS_MAX: usize = 64;
+
 impl Mailbox {
+    /// Makes the queue of a session, which opens connections on demand or not.
+    pub(crate) fn new(on_demand: bool) -> Self {
+        Self {
+            on_demand,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes note that a request wanted a shard that has no connection.
+    pub(crate) fn missed(&self, host: HostIdx, shard: Shard) {
+        if !self.on_demand {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let known = state.closed || state.demands.contains(&(host, shard));
+        if known || DEMANDS_MAX <= state.demands.len() {
+            return;
+        }
+        state.demands.push((host, shard));
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
     /// Adds an input and wakes the control task.
     pub(crate) fn push(&self, input: Input) {
         let mut state = lock(&self.state);
@@ -85,6 +123,9 @@ impl Mailbox {
         let mut waker = Some(cx.waker().clone());
         let mut state = lock(&self.state);
         mem::swap(&mut state.inputs, into);
+        if !state.demands.is_empty() {
+            into.push_back(Input::Demands(mem::take(&mut state.demands)));
+        }
         mem::swap(&mut state.task, &mut waker);
         drop(state);
         drop(waker);
@@ -202,6 +243,10 @@ impl Link {
 
     pub(crate) fn connect_failed(&self, error: ConnectError) {
         self.mailbox.push(Input::ConnectFailed(self.conn, error));
+    }
+
+    pub(crate) fn draining(&self, error: ConnectionError) {
+        self.mailbox.push(Input::Draining(self.conn, error));
     }
 
     pub(crate) fn closed(&self, error: ConnectionError) {

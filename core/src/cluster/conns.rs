@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::refresh::Read;
 use super::session::Candidate;
@@ -17,10 +17,10 @@ use crate::wire::{EventKind, Request};
 
 /// A connection from the wish to open it until its end was reported.
 #[derive(Clone, Debug)]
-pub(super) struct Conn<H> {
+pub(super) struct Conn {
     pub(super) usage: Use,
     pub(super) address: Address,
-    pub(super) phase: Phase<H>,
+    pub(super) phase: Phase,
     /// The keyspace it is in, or will be in once it is open.
     pub(super) keyspace: Option<Arc<str>>,
 }
@@ -30,19 +30,46 @@ pub(super) struct Conn<H> {
 pub(super) enum Use {
     Control(Candidate),
     Pool(HostIdx),
+    /// Takes no more requests and ends after those in flight.
+    Draining(HostIdx),
     /// Its end is waited for.
     Nothing,
 }
 
+impl Use {
+    /// The host whose requests it carries.
+    pub(super) fn host(&self) -> Option<HostIdx> {
+        match self {
+            Self::Pool(host) | Self::Draining(host) => Some(*host),
+            Self::Control(_) | Self::Nothing => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(super) enum Phase<H> {
+pub(super) enum Phase {
     Opening,
-    Open {
-        info: Box<ConnectionInfo>,
-        handle: H,
-        since: Instant,
-    },
+    Open { info: Box<ConnectionInfo> },
     Leaving,
+}
+
+/// What a new connection dials.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dial {
+    pub(super) address: SocketAddr,
+    pub(super) source_port: Option<u16>,
+    /// After how much idle time it closes by itself.
+    pub(super) idle_max: Option<Duration>,
+}
+
+impl From<SocketAddr> for Dial {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            source_port: None,
+            idle_max: None,
+        }
+    }
 }
 
 /// A request of our own that was not answered yet.
@@ -68,9 +95,14 @@ impl<H: Clone> ControlPlane<H> {
     pub(super) fn connect(
         &mut self,
         role: Role,
-        address: SocketAddr,
+        dial: impl Into<Dial>,
         usage: Use,
     ) -> Option<ConnId> {
+        let Dial {
+            address,
+            source_port,
+            idle_max,
+        } = dial.into();
         let keyspace = self.keyspace.clone().filter(|_| role == Role::Data);
         let record = Conn {
             usage,
@@ -81,6 +113,7 @@ impl<H: Clone> ControlPlane<H> {
         let conn = ConnId::of(self.conns.try_insert(record)?);
         let mut spec = ConnectSpec::new(address);
         spec.socket = self.config.connection.socket;
+        spec.source_port = source_port;
         let mut plan = ConnectionPlan::new(address, Arc::clone(&self.config), self.random.seed());
         plan.host_name = self
             .names
@@ -89,6 +122,7 @@ impl<H: Clone> ControlPlane<H> {
         plan.role = role;
         plan.version = self.version;
         plan.keyspace = keyspace;
+        plan.idle_max = idle_max;
         if role == Role::Control {
             plan.events = vec![
                 EventKind::TopologyChange,
@@ -117,24 +151,22 @@ impl<H: Clone> ControlPlane<H> {
 
     pub(super) fn connected(&mut self, conn: ConnId, info: ConnectionInfo, handle: H) {
         self.timers.cancel(Timer::Opening(conn));
-        let since = self.now;
+        self.budget.over(conn);
         let Some(record) = self.conns.get_mut(conn.key()) else {
             return;
         };
-        if record.usage == Use::Nothing {
+        if matches!(record.usage, Use::Draining(_) | Use::Nothing) {
             // It was told to leave while it became usable; its end is still to be reported.
             record.phase = Phase::Leaving;
             return;
         }
         record.phase = Phase::Open {
             info: Box::new(info.clone()),
-            handle,
-            since,
         };
         match record.usage.clone() {
             Use::Control(candidate) => self.control_connected(conn, candidate, info),
-            Use::Pool(host) => self.pool_connected(host, conn, &info),
-            Use::Nothing => (),
+            Use::Pool(host) => self.pool_connected(host, conn, &info, handle),
+            Use::Draining(_) | Use::Nothing => (),
         }
     }
 
@@ -152,7 +184,7 @@ impl<H: Clone> ControlPlane<H> {
         match usage {
             Use::Control(candidate) => self.control_connect_failed(conn, candidate, error),
             Use::Pool(host) => self.pool_connect_failed(host, conn, error),
-            Use::Nothing => (),
+            Use::Draining(_) | Use::Nothing => (),
         }
     }
 
@@ -161,6 +193,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         self.timers.cancel(Timer::Opening(conn));
+        self.budget.over(conn);
         let lost: Vec<QueryId> = self
             .queries
             .iter()
@@ -172,34 +205,36 @@ impl<H: Clone> ControlPlane<H> {
             .filter_map(|id| self.queries.remove(id))
             .map(|pending| pending.purpose)
             .collect();
-        let since = match record.phase {
-            Phase::Open { since, .. } => since,
-            Phase::Opening | Phase::Leaving => self.now,
-        };
         let cause = NodeCause::Connection(error.clone());
+        let host = record.usage.host();
         match record.usage {
             Use::Control(_) => {
                 self.note_lost(record.address, error);
                 if self.link().is_some_and(|link| link.conn == conn) {
-                    self.link_lost(cause);
+                    self.link_lost(cause.clone());
                 }
             }
             Use::Pool(host) => {
                 self.note_lost(record.address, error);
-                self.pool_lost(host, conn, since, cause.clone());
-                for purpose in lost {
-                    if let Purpose::Keyspace { command, .. } = purpose {
-                        self.keyspace_lost(host, conn, command, cause.clone());
-                    }
-                }
+                self.pool_lost(host, conn, cause.clone());
             }
+            Use::Draining(_) => self.note_lost(record.address, error),
             Use::Nothing => (),
+        }
+        for purpose in lost {
+            if let Purpose::Keyspace {
+                command: Some(id), ..
+            } = purpose
+            {
+                self.keyspace_lost(id, host, conn, cause.clone());
+            }
         }
     }
 
     /// Asks the owner to end a connection that is of no use any more.
     pub(super) fn disconnect(&mut self, conn: ConnId, reason: CloseReason) {
         self.timers.cancel(Timer::Opening(conn));
+        self.budget.over(conn);
         let Some(record) = self.conns.get_mut(conn.key()) else {
             return;
         };

@@ -59,6 +59,10 @@ impl<H: Clone> ControlPlane<H> {
             self.link_synced();
         }
         self.hosts_follow(&changes, first);
+        if let Some(host) = host.filter(|_| !synced) {
+            // Where the control connection got through, others may as well.
+            self.hint_up(host);
+        }
         if first && self.starting() && !self.local_datacenter_exists() {
             return;
         }

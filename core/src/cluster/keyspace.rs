@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::conns::{Phase, Purpose, Use};
-use super::pools::PoolState;
 use super::timers::Timer;
 use super::{CommandId, ConnId, ControlOutput, ControlPlane};
 use crate::config::session::check_keyspace;
 use crate::conn::CloseReason;
-use crate::error::connect::{AttemptError, AttemptErrorKind};
+use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError};
 use crate::error::session::{NodeCause, NodeFailure, NodeName, SessionError, SessionErrorKind};
+use crate::pool::Pool;
 use crate::routing::HostIdx;
 use crate::wire::{Params, Request, Response, ResponseFrame, ResultBody};
 
@@ -79,11 +79,7 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     fn open_data(&self) -> Vec<ConnId> {
-        let open = |pool: &super::pools::Pool<H>| match pool.state {
-            PoolState::Open(conn) => Some(conn),
-            _ => None,
-        };
-        self.pools.iter().filter_map(open).collect()
+        self.pools.iter().flat_map(Pool::serving).collect()
     }
 
     /// Says whether a connection is in the session's keyspace.
@@ -125,13 +121,15 @@ impl<H: Clone> ControlPlane<H> {
         let Some(record) = self.conns.get_mut(conn.key()) else {
             return;
         };
-        let Use::Pool(host) = record.usage else {
+        let host = record.usage.host();
+        let Phase::Open { info } = &record.phase else {
+            // It was told to leave in the meantime.
+            if let Some(id) = command {
+                let gone = ConnectionError::Closed(CloseReason::Surplus);
+                self.keyspace_lost(id, host, conn, NodeCause::Connection(gone));
+            }
             return;
         };
-        let Phase::Open { info, since, .. } = &record.phase else {
-            return;
-        };
-        let since = *since;
         let answer = match reply {
             Ok(frame) => match frame
                 .parse(&info.features)
@@ -162,44 +160,45 @@ impl<H: Clone> ControlPlane<H> {
         if matches!(answer, Answer::Entered) {
             record.keyspace = Some(Arc::clone(keyspace));
         }
-        match command {
-            Some(id) => self.keyspace_answer(id, host, conn, answer),
-            None => self.keyspace_entered(host, conn, since, answer),
+        match (command, host) {
+            (Some(id), _) => self.keyspace_answer(id, host, conn, answer),
+            (None, Some(host)) => self.keyspace_entered(host, conn, answer),
+            (None, None) => (),
         }
     }
 
     /// Takes note that a connection ended before it answered.
     pub(super) fn keyspace_lost(
         &mut self,
-        host: HostIdx,
+        id: CommandId,
+        host: Option<HostIdx>,
         conn: ConnId,
-        command: Option<CommandId>,
         cause: NodeCause,
     ) {
-        if let Some(id) = command {
-            self.keyspace_answer(id, host, conn, Answer::Lost(cause));
-        }
+        self.keyspace_answer(id, host, conn, Answer::Lost(cause));
     }
 
     /// Goes on with a connection that had to change the keyspace before its first request.
-    fn keyspace_entered(&mut self, host: HostIdx, conn: ConnId, since: Instant, answer: Answer) {
-        let entering = self
-            .pools
-            .get(host.at())
-            .is_some_and(|pool| pool.state == PoolState::Entering(conn));
+    fn keyspace_entered(&mut self, host: HostIdx, conn: ConnId, answer: Answer) {
         match answer {
             Answer::Entered if !self.entered(conn) => self.enter_keyspace(conn, None),
-            Answer::Entered if entering => self.pool_use(host, conn),
-            Answer::Entered => (),
+            Answer::Entered => self.pool_entered(host, conn),
             Answer::Refused(cause) | Answer::Lost(cause) => {
                 self.disconnect(conn, CloseReason::Surplus);
-                self.pool_lost(host, conn, since, cause);
+                self.pool_lost(host, conn, cause);
             }
         }
     }
 
-    fn keyspace_answer(&mut self, id: CommandId, host: HostIdx, conn: ConnId, answer: Answer) {
-        let node = self.members.get(host).map(|member| NodeName::Host {
+    fn keyspace_answer(
+        &mut self,
+        id: CommandId,
+        host: Option<HostIdx>,
+        conn: ConnId,
+        answer: Answer,
+    ) {
+        let member = host.and_then(|host| self.members.get(host));
+        let node = member.map(|member| NodeName::Host {
             id: member.host.id,
             address: member.host.address.into(),
         });
@@ -211,7 +210,9 @@ impl<H: Clone> ControlPlane<H> {
         else {
             return;
         };
-        change.waiting.remove(&conn);
+        if !change.waiting.remove(&conn) {
+            return;
+        }
         let cause = match answer {
             Answer::Entered => {
                 change.entered += 1;
@@ -270,15 +271,13 @@ impl<H: Clone> ControlPlane<H> {
         let Some(record) = self.conns.get(conn.key()) else {
             return;
         };
-        let (Use::Pool(host), Phase::Open { since, .. }) = (&record.usage, &record.phase) else {
+        let (&Use::Pool(host), Phase::Open { .. }) = (&record.usage, &record.phase) else {
             return;
         };
-        let (host, since) = (*host, *since);
         self.disconnect(conn, CloseReason::Surplus);
         self.pool_lost(
             host,
             conn,
-            since,
             NodeCause::Incomplete {
                 table: "USE",
                 what: "keyspace",

@@ -2,6 +2,7 @@
 //! needs it, which connections to open and close. It publishes snapshots; it is not on the path of any request.
 
 mod agreement;
+mod budget;
 mod conns;
 mod events;
 mod fetch;
@@ -22,9 +23,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::agreement::Agreement;
+use self::budget::Budget;
 use self::conns::{Conn, Pending, Purpose, Use};
 use self::keyspace::KeyspaceChanges;
-use self::pools::{Pacing, Pool};
 use self::publish::{Changed, Start};
 use self::refresh::{SchemaRefresh, TopologyRefresh};
 use self::schema::Schema;
@@ -38,7 +39,8 @@ use crate::error::connect::{AttemptError, ConnectError, ConnectionError};
 use crate::error::session::{NodeCause, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::policy::load_balancing::LoadBalancingPolicy;
-use crate::routing::{Partitioner, Routing};
+use crate::pool::Pool;
+use crate::routing::{HostIdx, Partitioner, Routing, Shard};
 use crate::seed::{Random, Seed};
 use crate::wire::{ProtocolVersion, Request, ResponseFrame, SchemaChange, ServerEvent};
 
@@ -104,6 +106,13 @@ pub enum ControlOutput<H> {
     },
     /// Give up an attempt or close a connection; its end is reported all the same.
     Disconnect {
+        /// Which.
+        conn: ConnId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Let a connection take no more requests and close after those in flight; its end is reported.
+    Drain {
         /// Which.
         conn: ConnId,
         /// Why.
@@ -189,7 +198,7 @@ pub struct ControlPlane<H> {
     outputs: VecDeque<ControlOutput<H>>,
     /// What the application is told after the snapshot that shows it.
     news: VecDeque<ControlOutput<H>>,
-    conns: Slab<Conn<H>>,
+    conns: Slab<Conn>,
     queries: BTreeMap<QueryId, Pending>,
     /// Is the protocol version to ask for: lowered once, when a server does not speak the first choice.
     version: ProtocolVersion,
@@ -213,7 +222,7 @@ pub struct ControlPlane<H> {
     members: Members,
     schema: Schema,
     pools: Vec<Pool<H>>,
-    pacing: Pacing,
+    budget: Budget,
     agreement: Agreement,
     keyspaces: KeyspaceChanges,
 
@@ -251,7 +260,7 @@ impl<H: Clone> ControlPlane<H> {
             members: Members::default(),
             schema: Schema::default(),
             pools: Vec::new(),
-            pacing: Pacing::default(),
+            budget: Budget::default(),
             agreement: Agreement::default(),
             keyspaces: KeyspaceChanges::default(),
             start: Start::Starting,
@@ -304,15 +313,27 @@ impl<H: Clone> ControlPlane<H> {
                 .get(conn.key())
                 .map(|record| record.usage.clone());
             plane.timers.cancel(Timer::Opening(conn));
+            plane.budget.over(conn);
             plane.conns.remove(conn.key());
             match usage {
                 Some(Use::Control(candidate)) => {
                     plane.control_connect_failed(conn, candidate, error)
                 }
                 Some(Use::Pool(host)) => plane.pool_connect_failed(host, conn, error),
-                Some(Use::Nothing) | None => (),
+                Some(Use::Draining(_) | Use::Nothing) | None => (),
             }
         });
+    }
+
+    /// Takes note that a connection takes no more requests and will end by itself: it is out of use from now on, and
+    /// another one takes its place.
+    pub fn handle_draining(&mut self, now: Instant, conn: ConnId, error: ConnectionError) {
+        self.turn(now, |plane| plane.draining(conn, error));
+    }
+
+    /// Takes note that a request found no connection to its shard; only a pool that opens connections on demand cares.
+    pub fn handle_demand(&mut self, now: Instant, host: HostIdx, shard: Shard) {
+        self.turn(now, |plane| plane.pool_demand(host, shard));
     }
 
     /// Takes note that a usable connection ended.

@@ -1,99 +1,61 @@
-//! Owns the connections for requests: one for each host that is wanted, opened again with growing delays.
-//! Requests travel on them without this module; it only knows that they are open.
+//! Owns how the pools are driven: which hosts have one, where they dial, and what follows from what they say.
+//! Requests travel on the connections without this module.
 
-use std::collections::BTreeSet;
-use std::time::Instant;
+use std::sync::Arc;
 
-use super::conns::{Conn, Phase, Purpose, Use};
+use super::budget::Rank;
+use super::conns::{Conn, Dial, Phase, Purpose, Use};
 use super::timers::Timer;
 use super::{ConnId, ControlPlane};
 use crate::conn::{CloseReason, ConnectionInfo, Role};
-use crate::error::connect::{ConnectCause, ConnectError, ConnectionError};
+use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::session::{NodeCause, NodeFailure, NodeName};
 use crate::notify::{ClusterEvent, Note};
-use crate::routing::{HostIdx, HostState, PoolView, Sharder};
+use crate::pool::{Pool, PoolOutput, Route};
+use crate::routing::{HostIdx, HostState, Shard};
 use crate::wire::Request;
 
-/// The connections of one host.
-#[derive(Clone, Debug)]
-pub(super) struct Pool<H> {
-    pub(super) state: PoolState,
-    pub(super) view: PoolView<H>,
-    /// Attempts that failed since the last connection that lasted.
-    failures: u32,
-    /// Whether the next attempt takes the host's own address though another one has led to it.
-    own_address: bool,
-    /// When a status event last moved the next attempt forward.
-    hinted: Option<Instant>,
-    /// Whether a probe is under way.
-    probing: bool,
+/// How many hosts have connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PoolCounts {
+    /// At least one.
+    pub(super) connected: usize,
+    /// At least one, or tried and failed.
+    pub(super) tried: usize,
+    /// All they should have, or as many as can be had for the moment.
+    pub(super) settled: usize,
+    /// Hosts that should have connections.
+    pub(super) wanted: usize,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PoolState {
-    /// No connection is wanted.
-    Off,
-    /// The next attempt waits for its time.
-    Waiting,
-    /// The next attempt waits for others to end.
-    Queued,
-    Opening(ConnId),
-    /// Usable, but on its way into another keyspace.
-    Entering(ConnId),
-    Open(ConnId),
-}
-
-impl<H> Default for Pool<H> {
-    fn default() -> Self {
-        Self {
-            state: PoolState::Off,
-            view: PoolView::default(),
-            failures: 0,
-            own_address: false,
-            hinted: None,
-            probing: false,
-        }
-    }
-}
-
-/// What concerns all pools.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pacing {
-    /// How many attempts are under way.
-    opening: usize,
-    /// Hosts whose time has come, the preferred ones first.
-    queue: BTreeSet<(bool, HostIdx)>,
-}
-
-/// A connection that lasted as long as this ended for a reason of the moment, and the next may come at once.
-const LASTED: std::time::Duration = std::time::Duration::from_secs(10);
-/// A server that repeats that a host is up makes us try no more often than this.
-const HINT_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl<H: Clone> ControlPlane<H> {
     /// Opens and closes pools after members, facts or the filter's answers changed.
     pub(super) fn pools_follow_members(&mut self) {
-        self.pools
-            .resize_with(self.members.slots.len(), Pool::default);
-        let hosts: Vec<HostIdx> = (0..=u16::MAX)
-            .take(self.members.slots.len())
-            .map(HostIdx)
-            .collect();
+        while self.pools.len() < self.members.slots.len() {
+            let seed = self.random.seed();
+            let pool = Pool::new(self.now, Arc::clone(&self.config), seed);
+            self.pools.push(pool);
+        }
+        let hosts = (0..=u16::MAX).take(self.members.slots.len()).map(HostIdx);
         for host in hosts {
             let wanted = self.wants(host);
-            let off = self
-                .pools
-                .get(host.at())
-                .is_none_or(|pool| pool.state == PoolState::Off);
-            match (wanted, off) {
-                (true, true) => self.pool_try_at(host, self.now),
-                (false, false) => self.pool_close(host, CloseReason::HostRemoved, PoolState::Off),
-                _ => (),
+            let now = self.now;
+            let Some(pool) = self.pools.get_mut(host.at()) else {
+                continue;
+            };
+            match (wanted, pool.is_on()) {
+                (true, false) => {
+                    pool.turn_on(now);
+                    self.pool_settle(host);
+                }
+                (false, true) => self.pool_off(host, CloseReason::HostRemoved),
+                // Which datacenter is the local one may be news.
+                _ => self.pool_settle(host),
             }
         }
     }
 
-    /// Says whether requests may go to a host, so that it needs a connection.
+    /// Says whether requests may go to a host, so that it needs connections.
     pub(super) fn wants(&self, host: HostIdx) -> bool {
         let Some(member) = self.members.get(host) else {
             return false;
@@ -104,97 +66,162 @@ impl<H: Clone> ControlPlane<H> {
 
     /// Starts anew with a host that has another address.
     pub(super) fn pool_moved(&mut self, host: HostIdx) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        pool.failures = 0;
-        pool.own_address = false;
-        if pool.state != PoolState::Off {
-            self.pool_close(host, CloseReason::AddressChanged, PoolState::Waiting);
-            self.pool_try_at(host, self.now);
+        if self.pools.get(host.at()).is_some_and(Pool::is_on) {
+            self.pool_off(host, CloseReason::AddressChanged);
+            self.pool_turn(host, |pool, now| pool.turn_on(now));
         }
     }
 
-    fn pool_try_at(&mut self, host: HostIdx, at: Instant) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
+    fn pool_off(&mut self, host: HostIdx, reason: CloseReason) {
+        self.pool_turn(host, |pool, now| pool.turn_off(now, reason));
+        if let Some(member) = self.members.get(host)
+            && member.host.state == HostState::Up
+        {
+            self.set_state(host, HostState::Down, None);
+        }
+    }
+
+    /// Gives a pool an input and does what follows.
+    fn pool_turn(&mut self, host: HostIdx, input: impl FnOnce(&mut Pool<H>, std::time::Instant)) {
+        let now = self.now;
+        if let Some(pool) = self.pools.get_mut(host.at()) {
+            input(pool, now);
+            self.pool_settle(host);
+        }
+    }
+
+    /// Does what a pool says, and brings its timer and its wish in line.
+    fn pool_settle(&mut self, host: HostIdx) {
+        while let Some(output) = self.pools.get_mut(host.at()).and_then(Pool::poll_output) {
+            self.pool_output(host, output);
+        }
+        let Some(pool) = self.pools.get(host.at()) else {
             return;
         };
-        if at <= self.now {
-            pool.state = PoolState::Queued;
-            let local = self
-                .members
-                .get(host)
-                .is_some_and(|member| member.host.local);
-            self.pacing.queue.insert((!local, host));
-        } else {
-            pool.state = PoolState::Waiting;
-            self.timers.set(Timer::Host(host), at);
+        match pool.poll_timeout() {
+            Some(at) => self.timers.set(Timer::Host(host), at),
+            None => self.timers.cancel(Timer::Host(host)),
+        }
+        let is_remote = !self
+            .members
+            .get(host)
+            .is_some_and(|member| member.host.local);
+        let rank = pool.wish().map(|urgency| Rank {
+            urgency,
+            is_remote,
+            opening: pool.opening(),
+        });
+        self.budget.ask(host, rank);
+    }
+
+    fn pool_output(&mut self, host: HostIdx, output: PoolOutput) {
+        match output {
+            PoolOutput::Enter(conn) => self.enter_keyspace(conn, None),
+            PoolOutput::Probe(conn) => {
+                let deadline = Some(self.after(self.config.connection.keepalive_timeout));
+                self.submit(conn, Purpose::Probe(host), Request::Options, deadline);
+            }
+            PoolOutput::Close(conn, reason) => self.disconnect(conn, reason),
+            PoolOutput::Drain(conn, reason) => self.drain(conn, reason),
+            PoolOutput::Changed => {
+                self.changed.pools = true;
+                let Some(pool) = self.pools.get_mut(host.at()) else {
+                    return;
+                };
+                pool.arrange();
+                if pool.is_up() {
+                    self.set_state(host, HostState::Up, None);
+                    self.round_hint();
+                }
+            }
+            PoolOutput::Failed(cause, retry_in) => {
+                if self.pools.get(host.at()).is_some_and(Pool::is_up) {
+                    // The host works, only not as well as it could.
+                    if let NodeCause::Connect(error) = cause {
+                        self.note(Note::ConnectFailed(Arc::new(error)));
+                    }
+                    return;
+                }
+                let failure = self.failure(host, cause, retry_in);
+                self.set_state(host, HostState::Down, Some(failure));
+            }
+            PoolOutput::Note(note) => self.note(note),
         }
     }
 
     /// Starts as many attempts as may be under way.
     pub(super) fn pools_advance(&mut self) {
-        while self.pacing.opening < self.config.pool.opening_max {
-            let Some((_, host)) = self.pacing.queue.pop_first() else {
-                return;
-            };
+        while let Some(host) = self.budget.next(self.config.pool.opening_max) {
             self.pool_open(host);
         }
     }
 
     fn pool_open(&mut self, host: HostIdx) {
-        let dialled = match self.dial_address(host) {
-            Ok(address) => address,
-            Err(cause) => return self.pool_failed(host, cause),
-        };
-        match self.connect(Role::Data, dialled, Use::Pool(host)) {
-            Some(conn) => {
-                self.pacing.opening += 1;
-                if let Some(pool) = self.pools.get_mut(host.at()) {
-                    pool.state = PoolState::Opening(conn);
-                }
+        let route = match self.route(host) {
+            Ok(route) => route,
+            Err(cause) => {
+                return self.pool_turn(host, |pool, now| pool.handle_no_route(now, cause));
             }
-            None => self.pool_failed(host, NodeCause::NotTried),
+        };
+        let now = self.now;
+        let Some(pool) = self.pools.get_mut(host.at()) else {
+            return self.budget.ask(host, None);
+        };
+        let start = pool.next(now, route);
+        let dial = Dial {
+            address: start.address,
+            source_port: start.source_port,
+            idle_max: start.idle_max,
+        };
+        match self.connect(Role::Data, dial, Use::Pool(host)) {
+            Some(conn) => {
+                self.budget.begun(conn);
+                self.pool_turn(host, |pool, _| pool.begun(conn, start));
+            }
+            None => {
+                let cause = NodeCause::NotTried;
+                self.pool_turn(host, |pool, now| pool.handle_no_route(now, cause));
+            }
         }
     }
 
     /// The address to dial for a host now.
     pub(super) fn dial_address(&self, host: HostIdx) -> Result<std::net::SocketAddr, NodeCause> {
+        self.route(host).map(|route| route.address)
+    }
+
+    fn route(&self, host: HostIdx) -> Result<Route, NodeCause> {
         let member = self.members.get(host).ok_or(NodeCause::NotTried)?;
-        if let Some(translator) = &self.config.address_translator {
-            return translator
+        let own = member.host.address;
+        let address = match &self.config.address_translator {
+            Some(translator) => translator
                 .translate(&member.host)
-                .ok_or(NodeCause::Untranslated);
-        }
-        let own = self
-            .pools
-            .get(host.at())
-            .is_some_and(|pool| pool.own_address);
-        Ok(member
-            .reached
-            .filter(|_| !own)
-            .unwrap_or(member.host.address))
+                .ok_or(NodeCause::Untranslated)?,
+            None => {
+                let takes_own = self
+                    .pools
+                    .get(host.at())
+                    .is_some_and(Pool::takes_own_address);
+                member.reached.filter(|_| !takes_own).unwrap_or(own)
+            }
+        };
+        Ok(Route {
+            address,
+            is_own_port: address.port() == own.port(),
+        })
     }
 
     pub(super) fn pool_timer(&mut self, host: HostIdx) {
-        if self
-            .pools
-            .get(host.at())
-            .is_some_and(|pool| pool.state == PoolState::Waiting)
-        {
-            self.pool_try_at(host, self.now);
-        }
+        self.pool_turn(host, |pool, now| pool.handle_timeout(now));
     }
 
-    pub(super) fn pool_connected(&mut self, host: HostIdx, conn: ConnId, info: &ConnectionInfo) {
-        if !self
-            .pools
-            .get(host.at())
-            .is_some_and(|pool| pool.state == PoolState::Opening(conn))
-        {
-            return self.disconnect(conn, CloseReason::Surplus);
-        }
-        self.pacing.opening = self.pacing.opening.saturating_sub(1);
+    pub(super) fn pool_connected(
+        &mut self,
+        host: HostIdx,
+        conn: ConnId,
+        info: &ConnectionInfo,
+        handle: H,
+    ) {
         let id = self.members.get(host).map(|member| member.host.id);
         if let (Some(told), Some(id)) = (info.host_id, id)
             && told != id
@@ -202,101 +229,71 @@ impl<H: Clone> ControlPlane<H> {
             // The address leads to another node now: its rows say to which.
             self.topology_dirty_soon();
             self.disconnect(conn, CloseReason::AddressChanged);
-            return self.pool_failed(host, NodeCause::WrongHost { told });
+            let cause = NodeCause::WrongHost { told };
+            return self.pool_turn(host, |pool, now| {
+                pool.handle_connect_failed(now, conn, cause);
+            });
         }
-        if self.entered(conn) {
-            self.pool_use(host, conn);
-        } else {
-            if let Some(pool) = self.pools.get_mut(host.at()) {
-                pool.state = PoolState::Entering(conn);
-            }
-            self.enter_keyspace(conn, None);
-        }
+        let entered = self.entered(conn);
+        self.pool_turn(host, |pool, now| {
+            pool.handle_connected(now, conn, info, handle, entered);
+        });
     }
 
-    /// Hands a usable connection to requests.
-    pub(super) fn pool_use(&mut self, host: HostIdx, conn: ConnId) {
-        let Some(Conn {
-            phase: Phase::Open { info, handle, .. },
-            ..
-        }) = self.conns.get(conn.key())
-        else {
-            return;
-        };
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        let sharder = info.shard.map(|shard| Sharder {
-            shards: shard.shards,
-            ignore_msb: shard.ignore_msb,
-        });
-        pool.view = PoolView::new(
-            sharder,
-            vec![(info.shard.map(|shard| shard.shard), handle.clone())],
-        );
-        pool.state = PoolState::Open(conn);
-        self.changed.pools = true;
-        self.set_state(host, HostState::Up, None);
-        self.round_hint();
+    /// Hands a connection that is in its keyspace now to requests.
+    pub(super) fn pool_entered(&mut self, host: HostIdx, conn: ConnId) {
+        self.pool_turn(host, |pool, now| pool.handle_entered(now, conn));
     }
 
     /// Takes note that an attempt for a host failed.
     pub(super) fn pool_connect_failed(&mut self, host: HostIdx, conn: ConnId, error: ConnectError) {
-        if !self
-            .pools
-            .get(host.at())
-            .is_some_and(|pool| pool.state == PoolState::Opening(conn))
-        {
-            return;
-        }
-        self.pacing.opening = self.pacing.opening.saturating_sub(1);
         if self.learn_version(&error) {
-            return self.pool_try_at(host, self.now);
+            return self.pool_turn(host, |pool, now| pool.handle_repeat(now, conn));
         }
-        self.pool_failed(host, NodeCause::Connect(error));
+        let cause = NodeCause::Connect(error);
+        self.pool_turn(host, |pool, now| {
+            pool.handle_connect_failed(now, conn, cause);
+        });
     }
 
     /// Takes note that a connection for requests ended, or never got into its keyspace.
-    pub(super) fn pool_lost(
-        &mut self,
-        host: HostIdx,
-        conn: ConnId,
-        since: Instant,
-        error: NodeCause,
-    ) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
+    pub(super) fn pool_lost(&mut self, host: HostIdx, conn: ConnId, cause: NodeCause) {
+        self.pool_turn(host, |pool, now| pool.handle_lost(now, conn, cause));
+    }
+
+    /// Takes note that a connection takes no more requests.
+    pub(super) fn draining(&mut self, conn: ConnId, error: ConnectionError) {
+        let Some(record) = self.conns.get_mut(conn.key()) else {
             return;
         };
-        if !matches!(pool.state, PoolState::Open(own) | PoolState::Entering(own) if own == conn) {
-            return;
-        }
-        self.drop_view(host);
-        if LASTED <= self.now.saturating_duration_since(since) {
-            if let Some(pool) = self.pools.get_mut(host.at()) {
-                pool.failures = 0;
+        match record.usage {
+            Use::Pool(host) => {
+                record.usage = Use::Draining(host);
+                self.pool_turn(host, |pool, now| pool.handle_draining(now, conn, error));
             }
-            let failure = self.failure(host, error, None);
-            self.set_state(host, HostState::Down, Some(failure));
-            self.pool_try_at(host, self.now);
-        } else {
-            self.pool_failed(host, error);
+            // What is read over it is answered still; then it ends.
+            Use::Control(_) | Use::Draining(_) | Use::Nothing => (),
         }
     }
 
-    fn pool_failed(&mut self, host: HostIdx, cause: NodeCause) {
-        let random = self.draw();
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        // A wrong login does not heal in a second, and servers count failed logins.
-        let patient = matches!(&cause, NodeCause::Connect(error) if !heals_soon(error));
-        let failures = if patient { u32::MAX } else { pool.failures };
-        let delay = self.config.reconnect.delay(failures, random);
-        pool.failures = pool.failures.saturating_add(1);
-        pool.own_address = !pool.own_address;
-        let failure = self.failure(host, cause, Some(delay));
-        self.set_state(host, HostState::Down, Some(failure));
-        self.pool_try_at(host, self.after(delay));
+    /// Lets a connection end after the requests in flight.
+    fn drain(&mut self, conn: ConnId, reason: CloseReason) {
+        if let Some(Conn {
+            usage,
+            phase: Phase::Open { .. },
+            ..
+        }) = self.conns.get_mut(conn.key())
+            && let Use::Pool(host) = *usage
+        {
+            *usage = Use::Draining(host);
+            // The snapshot without it comes first, so that requests do not run into a closed door.
+            self.outcome(super::ControlOutput::Drain { conn, reason });
+        }
+    }
+
+    /// Takes note that a request wanted a shard without a connection.
+    pub(super) fn pool_demand(&mut self, host: HostIdx, shard: Shard) {
+        self.pool_turn(host, |pool, now| pool.handle_demand(now, shard));
     }
 
     fn failure(
@@ -325,47 +322,17 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// Closes what a host has; it goes on in `next`.
-    fn pool_close(&mut self, host: HostIdx, reason: CloseReason, next: PoolState) {
-        self.timers.cancel(Timer::Host(host));
-        self.pacing.queue.remove(&(true, host));
-        self.pacing.queue.remove(&(false, host));
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        let before = std::mem::replace(&mut pool.state, next);
-        self.drop_view(host);
-        match before {
-            PoolState::Opening(conn) => {
-                self.pacing.opening = self.pacing.opening.saturating_sub(1);
-                self.disconnect(conn, reason);
-            }
-            PoolState::Entering(conn) | PoolState::Open(conn) => self.disconnect(conn, reason),
-            PoolState::Off | PoolState::Waiting | PoolState::Queued => (),
-        }
-        if let Some(member) = self.members.get(host)
-            && member.host.state == HostState::Up
-        {
-            self.set_state(host, HostState::Down, None);
-        }
-    }
-
-    fn drop_view(&mut self, host: HostIdx) {
-        if let Some(pool) = self.pools.get_mut(host.at()) {
-            self.changed.pools |= !pool.view.is_empty();
-            pool.view = PoolView::default();
-            pool.probing = false;
-        }
-    }
-
     /// Changes what is known of a host's health; a removed host stays removed.
     fn set_state(&mut self, host: HostIdx, state: HostState, failure: Option<NodeFailure>) {
         let Some(member) = self.members.get_mut(host) else {
             return;
         };
-        member.host.failure = failure.map(std::sync::Arc::new);
-        self.changed.hosts = true;
         let before = member.host.state;
+        if before == state && member.host.failure.is_none() && failure.is_none() {
+            return;
+        }
+        member.host.failure = failure.map(Arc::new);
+        self.changed.hosts = true;
         if before == HostState::Removed || before == state {
             return;
         }
@@ -378,81 +345,43 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// Takes a server's word that a host is up: its next attempt comes at once.
+    /// Takes a server's word that a host is up, or a sign of life of it: its next attempt comes at once.
     pub(super) fn hint_up(&mut self, host: HostIdx) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        let early = pool
-            .hinted
-            .is_some_and(|at| self.now.saturating_duration_since(at) < HINT_INTERVAL);
-        if early || pool.state != PoolState::Waiting {
-            return;
-        }
-        pool.hinted = Some(self.now);
-        pool.failures = 0;
-        self.timers.cancel(Timer::Host(host));
-        self.pool_try_at(host, self.now);
+        self.pool_turn(host, |pool, now| pool.handle_up(now));
     }
 
-    /// Takes a server's word that a host is down: its connection is asked for a sign of life.
+    /// Takes a server's word that a host is down: its connections are asked for a sign of life.
     pub(super) fn hint_down(&mut self, host: HostIdx) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        if let PoolState::Open(conn) = pool.state
-            && !pool.probing
-        {
-            pool.probing = true;
-            let deadline = Some(self.after(self.config.connection.keepalive_timeout));
-            self.submit(conn, Purpose::Probe(host), Request::Options, deadline);
-        }
+        self.pool_turn(host, |pool, now| pool.handle_down(now));
     }
 
     pub(super) fn probed(&mut self, host: HostIdx, conn: ConnId, alive: bool) {
-        let Some(pool) = self.pools.get_mut(host.at()) else {
-            return;
-        };
-        if pool.state != PoolState::Open(conn) {
-            return;
-        }
-        pool.probing = false;
-        if !alive {
-            let error = ConnectionError::KeepaliveTimeout(self.config.connection.keepalive_timeout);
-            self.disconnect(conn, CloseReason::TimedOut);
-            self.pool_lost(host, conn, self.now, NodeCause::Connection(error));
-        }
+        self.pool_turn(host, |pool, now| pool.handle_probed(now, conn, alive));
     }
 
-    /// Drops every connection and every wish for one; the connections themselves are ended by the caller.
+    /// Drops every connection and every wish for one.
     pub(super) fn pools_shut_down(&mut self) {
-        self.pacing = Pacing::default();
         for at in 0..self.pools.len() {
-            let Ok(host) = u16::try_from(at).map(HostIdx) else {
-                return;
-            };
-            self.drop_view(host);
-            if let Some(pool) = self.pools.get_mut(at) {
-                pool.state = PoolState::Off;
+            if let Ok(host) = u16::try_from(at).map(HostIdx) {
+                self.pool_off(host, CloseReason::SessionClosed);
+                self.set_state(host, HostState::Down, None);
             }
-            self.set_state(host, HostState::Down, None);
         }
+        self.budget.clear();
     }
 
-    /// How many hosts have a connection, how many failed or have one, how many should have one.
-    pub(super) fn pool_counts(&self) -> (usize, usize, usize) {
-        let mut counts = (0, 0, 0);
+    pub(super) fn pool_counts(&self) -> PoolCounts {
+        let mut counts = PoolCounts::default();
         for (host, _) in self.members.current() {
-            let Some(pool) = self.pools.get(host.at()) else {
+            let Some(pool) = self.pools.get(host.at()).filter(|pool| pool.is_on()) else {
                 continue;
             };
-            if pool.state == PoolState::Off {
-                continue;
-            }
-            let open = matches!(pool.state, PoolState::Open(_));
-            counts.0 += usize::from(open);
-            counts.1 += usize::from(open || 0 < pool.failures);
-            counts.2 += 1;
+            let is_up = pool.is_up();
+            let given_up = pool.is_paused() || (!is_up && pool.has_failed());
+            counts.connected += usize::from(is_up);
+            counts.tried += usize::from(is_up || pool.has_failed());
+            counts.settled += usize::from(given_up || pool.is_complete());
+            counts.wanted += 1;
         }
         counts
     }
@@ -462,17 +391,5 @@ impl<H: Clone> ControlPlane<H> {
         if !matches!(error, ConnectionError::Closed(_)) {
             self.note(Note::ConnectionLost { address, error });
         }
-    }
-}
-
-/// Says whether an attempt that failed like this may succeed without anybody changing something.
-fn heals_soon(error: &ConnectError) -> bool {
-    use crate::wire::ServerErrorDetail;
-    match &error.cause {
-        ConnectCause::NoCredentials { .. } | ConnectCause::AuthenticatorRefused { .. } => false,
-        ConnectCause::Server(error) => {
-            !matches!(error.detail, ServerErrorDetail::AuthenticationFailed)
-        }
-        _ => true,
     }
 }

@@ -12,6 +12,7 @@ use crate::conn::CloseReason;
 use crate::error::connect::{ConnectCause, ConnectError, ConnectPhase};
 use crate::error::session::{NodeCause, NodeFailure, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
+use crate::pool::Pool;
 use crate::routing::{PoolView, Ring, Routing};
 
 /// Where the session is in its life.
@@ -95,7 +96,7 @@ impl<H: Clone> ControlPlane<H> {
             let view = |at: usize| {
                 self.pools
                     .get(at)
-                    .map_or_else(PoolView::default, |pool| pool.view.clone())
+                    .map_or_else(PoolView::default, Pool::view)
             };
             next.pools = (0..next.hosts.len()).map(view).collect();
         }
@@ -123,18 +124,20 @@ impl<H: Clone> ControlPlane<H> {
         if !self.link().is_some_and(super::session::Link::synced) {
             return;
         }
-        let (connected, tried, wanted) = self.pool_counts();
+        let counts = self.pool_counts();
+        let (connected, wanted) = (counts.connected, counts.wanted);
         let ready = match self.config.ready {
             ReadinessRule::ControlConnection => true,
             ReadinessRule::OneHost => 0 < connected,
             ReadinessRule::Quorum => wanted / 2 < connected,
-            ReadinessRule::AllTried => 0 < connected && tried == wanted,
+            ReadinessRule::AllTried => 0 < connected && counts.tried == wanted,
+            ReadinessRule::EveryShard => 0 < connected && counts.settled == wanted,
         };
         if ready {
             self.start = Start::Ready;
             self.timers.cancel(Timer::Readiness);
             self.output(ControlOutput::Ready(Readiness { connected, wanted }));
-        } else if 0 < wanted && tried == wanted && connected == 0 {
+        } else if 0 < wanted && counts.tried == wanted && connected == 0 {
             self.give_up_on_the_keyspace();
         }
     }

@@ -1,11 +1,17 @@
 //! Conversations with a control plane in virtual time.
 
 mod agreement;
+mod chaos;
 mod events;
+mod excess;
 mod frames;
+mod health;
 mod keyspace;
+mod nodes;
 mod pools;
+mod reshard;
 mod schema;
+mod shards;
 mod start;
 mod topology;
 mod version;

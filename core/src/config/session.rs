@@ -88,17 +88,21 @@ impl SessionConfig {
             check_keyspace(name)?;
         }
         self.connection.check()?;
-        if self.pool.opening_max == 0 {
-            return Err(ConfigError::Zero {
-                setting: "pool.opening_max",
-            });
-        }
+        self.pool.check()?;
         if self.readiness_timeout.is_zero() {
             return Err(ConfigError::Zero {
                 setting: "readiness_timeout",
             });
         }
         Ok(())
+    }
+}
+
+impl SessionConfig {
+    /// Says whether connections are encrypted, and so which of a server's ports can be dialled.
+    #[must_use]
+    pub fn uses_tls(&self) -> bool {
+        false
     }
 }
 
@@ -211,6 +215,8 @@ pub enum ReadinessRule {
     Quorum,
     /// Each preferred host connected or tried and failed.
     AllTried,
+    /// Each shard of each preferred host connected, hosts that were tried and failed aside.
+    EveryShard,
 }
 
 /// A place to look for the cluster: a host name or an IP address, with a port.

@@ -20,6 +20,7 @@ use crate::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef};
 #[cfg(not(all(feature = "v5", feature = "rustls-023")))]
 mod absent;
 mod frames;
+mod idle;
 mod keepalive;
 mod layers;
 mod line;
@@ -42,6 +43,7 @@ mod wrapped;
 pub use output::{ConnectionOutput, StreamKey, SubmitError, Ticket};
 pub use plan::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
 
+use idle::Idle;
 use keepalive::{Keepalive, Verdict};
 use layers::Layers;
 use line::Line;
@@ -82,6 +84,7 @@ pub struct Connection {
     line: Line,
     deadlines: DeadlineWheel,
     keepalive: Keepalive,
+    idle: Option<Idle>,
     outputs: VecDeque<Queued>,
     /// Counts requests that were over before they began, to tell their keys apart.
     over: u32,
@@ -132,6 +135,7 @@ impl Connection {
             deadlines: DeadlineWheel::new(now),
             // The handshake has a deadline of its own.
             keepalive: Keepalive::new(now, None, timeout),
+            idle: None,
             outputs: VecDeque::new(),
             over: 0,
             plan,
@@ -331,6 +335,7 @@ impl Connection {
                 self.deadlines.next_due(),
                 self.keepalive.next_check(),
                 self.next_orphan_check(),
+                self.idle.as_ref().map(Idle::check_at),
             ]),
             Phase::Draining(draining) => earliest([
                 self.deadlines.next_due(),
@@ -434,6 +439,19 @@ impl Connection {
         if 0 < self.streams.orphans() {
             self.count_orphans(now);
         }
+        self.close_idle(now);
+    }
+
+    /// Closes a connection that nobody used for long.
+    fn close_idle(&mut self, now: Instant) {
+        let streams = &self.streams;
+        let is_unused = self
+            .idle
+            .as_mut()
+            .is_some_and(|idle| idle.check(now, || streams.used()));
+        if is_unused && self.in_flight() == 0 && matches!(self.phase, Phase::Open) {
+            self.begin_drain(ConnectionError::Closed(CloseReason::Idle), None);
+        }
     }
 
     /// Sends one question, unless one is under way.
@@ -466,6 +484,7 @@ impl Connection {
             session.limits.orphans_max,
             session.limits.orphans_effective(),
         );
+        self.idle = self.plan.idle_max.map(|max| Idle::new(now, max));
         self.phase = Phase::Open;
         self.look_again();
         self.info = Some(info.clone());

@@ -11,7 +11,7 @@ use crate::notify::Note;
 use crate::report::startup::startup_options;
 use crate::wire::{
     Compression, Envelope, EventKind, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestRef,
-    Response, ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Supported,
+    Response, ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Sharding, Supported,
 };
 
 /// Goes through the steps of one connection.
@@ -136,6 +136,10 @@ impl Handshake {
         self.features.compression = self.compression(plan, &supported);
         let startup = startup_options(&plan.session, &supported, &self.features);
         self.notes.extend(startup.notes);
+        if supported.sharding() == Sharding::Unreadable {
+            let address = plan.address.clone();
+            self.notes.push(Note::ShardsUnreadable { address });
+        }
         self.supported = supported;
         self.step = Step::Startup;
         Say::Startup(startup.options)

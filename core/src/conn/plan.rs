@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -91,6 +92,10 @@ pub enum CloseReason {
     Replaced,
     /// The connection reached its maximum age.
     Aged,
+    /// The node has other shards than when the connection was opened.
+    Resharded,
+    /// Nobody used the connection for a while.
+    Idle,
     /// The runtime dropped what drives the connection.
     RuntimeGone,
 }
@@ -105,6 +110,8 @@ impl fmt::Display for CloseReason {
             Self::TimedOut => "the attempt took too long",
             Self::Replaced => "another connection took its place",
             Self::Aged => "the connection reached its maximum age",
+            Self::Resharded => "the node has other shards now",
+            Self::Idle => "the connection was idle",
             Self::RuntimeGone => "the runtime dropped the connection",
         })
     }
@@ -129,6 +136,8 @@ pub struct ConnectionPlan {
     pub keyspace: Option<Arc<str>>,
     /// Are the events to register for; only a control connection does.
     pub events: Vec<EventKind>,
+    /// Closes the connection after this time without a request, or up to twice as long; none keeps it open.
+    pub idle_max: Option<Duration>,
     /// Gives all randomness of the connection.
     pub seed: Seed,
 }
@@ -145,6 +154,7 @@ impl ConnectionPlan {
             session,
             datacenter: None,
             events: Vec::new(),
+            idle_max: None,
             seed,
         }
     }

@@ -72,6 +72,12 @@ pub(crate) struct Freed {
 pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(1);
 
 impl Streams {
+    /// Sums up how often each id was used; looks at all of them, for rare use.
+    pub(crate) fn used(&self) -> u64 {
+        let slots = self.slots.iter();
+        slots.map(|slot| u64::from(slot.generation)).sum()
+    }
+
     pub(crate) const fn new(max: u16) -> Self {
         Self {
             slots: Vec::new(),

@@ -43,6 +43,14 @@ pub enum ConfigError {
         /// The names that hosts are in.
         known: Vec<Arc<str>>,
     },
+    /// Two ports that are no range of ports for connections to start from.
+    #[error("{low} to {high} is no range of source ports: 1024 to 65535 is the largest")]
+    SourcePorts {
+        /// The lowest port as given.
+        low: u16,
+        /// The highest port as given.
+        high: u16,
+    },
     /// A setting that must not be zero is.
     #[error("{setting} must not be zero")]
     Zero {

@@ -463,34 +463,59 @@ impl<'a, H: Clone> Cluster<'a, H> {
         RoutingView::new(self.routing, self.connections)
     }
 
-    /// Picks the least busy connection to a place: of its shard if that has one, else of the whole node.
+    /// Picks a connection to a place: one of its shard if that has any, else of the whole node; a less busy one before
+    /// others, and one with room before one where the request would wait.
+    #[inline]
     fn connect(self, planned: Planned, seed: u64) -> Option<Target<H>> {
         let pool = self.routing.pool(planned.host)?;
-        let on_shard = planned.shard.map_or(&[][..], |shard| pool.on_shard(shard));
-        let candidates = if on_shard.is_empty() {
-            pool.connections()
-        } else {
-            on_shard
-        };
-        let handle = match candidates {
-            [only] => only,
-            several => {
-                // Equally busy connections share the work: the search starts at a random one.
-                let turn = usize::try_from(seed >> 32)
-                    .unwrap_or(0)
-                    .checked_rem(several.len())?;
-                let (before, after) = several.split_at(turn);
-                after
-                    .iter()
-                    .chain(before)
-                    .min_by_key(|handle| self.connections.in_flight(handle))?
+        let all = pool.connections();
+        let mut candidates = planned.shard.map_or(&[][..], |shard| pool.on_shard(shard));
+        if candidates.is_empty() {
+            if let Some(shard) = planned.shard.filter(|_| pool.sharder().is_some()) {
+                self.connections.missed(planned.host, shard);
             }
+            candidates = all;
+        }
+        let mut handle = match candidates {
+            [only] => only,
+            several => self.less_busy(several, seed)?,
         };
+        if 1 < all.len() && self.connections.is_full(handle) {
+            handle = self.with_room(all, seed).unwrap_or(handle);
+        }
         Some(Target {
             host: planned.host,
             shard: planned.shard,
             handle: handle.clone(),
         })
+    }
+
+    /// Takes the less busy one of two random connections, which is nearly as good as the least busy one of all.
+    fn less_busy(self, several: &[H], seed: u64) -> Option<&H> {
+        let len = u64::try_from(several.len()).unwrap_or(u64::MAX);
+        // The high bits of either half, scaled to the number of connections; the second is another one than the first.
+        let scaled = |bits: u64, len: u64| usize::try_from((bits * len) >> 16).unwrap_or(0);
+        let first = scaled(seed >> 48, len);
+        let second = scaled((seed >> 16) & 0xffff, len.checked_sub(1)?);
+        let second = second + usize::from(first <= second);
+        let (one, other) = (several.get(first)?, several.get(second)?);
+        let other_is_idler = self.connections.in_flight(other) < self.connections.in_flight(one);
+        Some(if other_is_idler { other } else { one })
+    }
+
+    /// Finds the least busy connection of a node that has room; none when all are full.
+    #[cold]
+    fn with_room(self, all: &[H], seed: u64) -> Option<&H> {
+        // Equally busy connections share the work: the search starts at a random one.
+        let turn = usize::try_from(seed >> 32)
+            .unwrap_or(0)
+            .checked_rem(all.len())?;
+        let (before, after) = all.split_at(turn);
+        after
+            .iter()
+            .chain(before)
+            .filter(|handle| !self.connections.is_full(handle))
+            .min_by_key(|handle| self.connections.in_flight(handle))
     }
 }
 

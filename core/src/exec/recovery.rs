@@ -14,7 +14,8 @@ use super::fibre::{Fibre, FibreState, NextPlace};
 use super::plan::VOID;
 use super::prepared::Preparation;
 use super::{AttemptId, Cluster, Execution, ExecutionOutput, Filled, Phase, StatementKind};
-use crate::error::connect::{AttemptError, Fate};
+use crate::conn::CloseReason;
+use crate::error::connect::{AttemptError, ConnectionError, Fate};
 use crate::error::request::{Attempt, RequestError, RequestErrorKind, UnpreparedError};
 use crate::exec::targets::Planned;
 use crate::policy::retry::{Failure, FailureClass, RetryDecision};
@@ -268,7 +269,12 @@ impl<H: Clone> Execution<H> {
             history,
             seed,
         };
-        let decision = policy.decide(&failure);
+        // A connection that is on its way out for reasons of its own says nothing about its node.
+        let spared = fate == Fate::NotSent && history.count(class) == 0 && spares_node(&kind);
+        let decision = match spared {
+            true => RetryDecision::Same,
+            false => policy.decide(&failure),
+        };
         history.failed(class);
         let risky = fate == Fate::MaybeApplied && !idempotent;
         match decision {
@@ -560,3 +566,18 @@ fn void_frame() -> ResponseFrame {
 
 /// The address of a host that is in no snapshot; indexes are stable, so it is never shown in practice.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// Says whether a connection refused a request while others to the same node serve it.
+fn spares_node(kind: &RequestErrorKind) -> bool {
+    let RequestErrorKind::Connection(error) = kind else {
+        return false;
+    };
+    match error {
+        ConnectionError::Orphans { .. } => true,
+        ConnectionError::Closed(reason) => matches!(
+            reason,
+            CloseReason::Surplus | CloseReason::Aged | CloseReason::Resharded | CloseReason::Idle
+        ),
+        _ => false,
+    }
+}

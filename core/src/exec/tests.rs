@@ -1,5 +1,6 @@
 //! One request among three nodes, in virtual time.
 
+mod connections;
 mod copies;
 mod deadlines;
 mod reprepare;

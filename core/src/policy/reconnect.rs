@@ -1,10 +1,12 @@
 //! Owns the delays between attempts to connect to one host.
 //! It keeps no state: who waits counts its own failed attempts.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long to wait before connecting to a host again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReconnectPolicy {
     /// Doubles the delay with each failure, with jitter so that sessions do not move in step.
@@ -19,7 +21,40 @@ pub enum ReconnectPolicy {
         /// The delay.
         delay: Duration,
     },
+    /// Waits as a user's own policy says, between 10 milliseconds and one hour.
+    Custom(Arc<dyn ReconnectDelays>),
 }
+
+/// Says how long to wait before connecting to a host again; a pure function of its arguments.
+pub trait ReconnectDelays: fmt::Debug + Send + Sync {
+    /// The delay after `failures` failures in a row, the first of which is number 0; `random` is there for jitter.
+    fn delay(&self, failures: u32, random: u32) -> Duration;
+
+    /// What is reported of the policy to the server.
+    fn name(&self) -> &str {
+        "custom"
+    }
+}
+
+impl PartialEq for ReconnectPolicy {
+    /// Compares settings; a user's own policy equals nothing but itself.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Exponential { base, max },
+                Self::Exponential {
+                    base: other_base,
+                    max: other_max,
+                },
+            ) => base == other_base && max == other_max,
+            (Self::Constant { delay }, Self::Constant { delay: other }) => delay == other,
+            (Self::Custom(own), Self::Custom(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for ReconnectPolicy {}
 
 impl Default for ReconnectPolicy {
     /// From one second, so that a restart is noticed soon, to one minute, so that a dead host costs little.
@@ -37,6 +72,7 @@ impl ReconnectPolicy {
     pub fn delay(&self, failures: u32, random: u32) -> Duration {
         match self {
             Self::Constant { delay } => *delay,
+            Self::Custom(delays) => delays.delay(failures, random).clamp(CUSTOM_MIN, CUSTOM_MAX),
             Self::Exponential { base, max } => {
                 let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
                 let raw = base.saturating_mul(factor).min(*max);
@@ -52,6 +88,10 @@ impl ReconnectPolicy {
 /// With a spread of 15 percent each way many sessions part after a few rounds and delays still look exponential.
 const JITTER_PERCENT_MIN: u32 = 85;
 const JITTER_PERCENT_MAX: u32 = 115;
+/// A policy that answers nothing would make attempts follow each other without a pause.
+const CUSTOM_MIN: Duration = Duration::from_millis(10);
+/// A policy that answers too much would never notice that a host is back.
+const CUSTOM_MAX: Duration = Duration::from_secs(60 * 60);
 
 #[cfg(test)]
 mod tests {
@@ -98,6 +138,24 @@ mod tests {
     #[test]
     fn a_cap_below_the_base_wins() {
         assert_eq!(policy(5_000, 1_000).delay(0, MIDDLE).as_millis(), 1_000);
+    }
+
+    #[derive(Debug)]
+    struct Linear;
+
+    impl ReconnectDelays for Linear {
+        fn delay(&self, failures: u32, _: u32) -> Duration {
+            Duration::from_secs(u64::from(failures))
+        }
+    }
+
+    #[test]
+    fn a_policy_of_ones_own_is_asked_and_kept_within_reason() {
+        let policy = ReconnectPolicy::Custom(Arc::new(Linear));
+        let delays = [0, 3, u32::MAX].map(|failures| policy.delay(failures, MIDDLE).as_millis());
+        assert_eq!(delays, [10, 3_000, 3_600_000]);
+        assert_eq!(policy, policy.clone());
+        assert_ne!(policy, ReconnectPolicy::default());
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::wire::server_error::{ServerError, ServerErrorDetail, WriteType};
 ///
 /// A policy is asked about every failure of an attempt, with the request's idempotence and what is known about
 /// its fate. It is not asked when the request's own deadline has passed, when the caller's values cannot be
-/// encoded, or when a statement has to be prepared again. It keeps no state: what happened before is in the
+/// encoded, when a statement has to be prepared again, or the first time that a request never left because its
+/// connection was being replaced while the node is fine. It keeps no state: what happened before is in the
 /// failure's [`RetryHistory`].
 ///
 /// Two answers are overruled: a request that is not idempotent and might have been applied (the connection was

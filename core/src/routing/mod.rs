@@ -10,5 +10,7 @@ pub mod token;
 pub use replicas::{Placement, PlacementIdx, Strategy};
 pub use ring::Ring;
 pub use shard::{Shard, Sharder};
-pub use snapshot::{Host, HostIdx, HostState, Loads, PoolView, Routing, TableIdx, TableRouting};
+pub use snapshot::{
+    Host, HostIdx, HostState, Loads, PoolView, Routing, ShardAwareStats, TableIdx, TableRouting,
+};
 pub use token::{Partitioner, Token, TokenHasher};

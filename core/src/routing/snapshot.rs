@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::replicas::PlacementIdx;
 use super::ring::Ring;
-use super::shard::{Shard, Sharder};
+use super::shard::Shard;
 use super::token::{Partitioner, Token};
 use crate::error::session::NodeFailure;
+pub use crate::pool::view::PoolView;
 
 /// The index of a host, stable for the life of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,104 +88,6 @@ impl Host {
     #[must_use]
     pub fn usable(&self) -> bool {
         self.allowed && self.state != HostState::Removed
-    }
-}
-
-/// The open connections of one host, by shard.
-///
-/// Cloning copies no connection.
-#[derive(Debug)]
-pub struct PoolView<H> {
-    sharder: Option<Sharder>,
-    /// Ordered by shard.
-    connections: Arc<[H]>,
-    /// Where each shard's connections start, and at the end where the last ones stop; empty without shards.
-    starts: Arc<[u32]>,
-}
-
-impl<H> Clone for PoolView<H> {
-    fn clone(&self) -> Self {
-        Self {
-            sharder: self.sharder,
-            connections: Arc::clone(&self.connections),
-            starts: Arc::clone(&self.starts),
-        }
-    }
-}
-
-impl<H> Default for PoolView<H> {
-    fn default() -> Self {
-        Self {
-            sharder: None,
-            connections: Arc::new([]),
-            starts: Arc::new([]),
-        }
-    }
-}
-
-impl<H> PoolView<H> {
-    /// Arranges open connections; those of shards the node does not have are left out.
-    #[must_use]
-    pub fn new(sharder: Option<Sharder>, connections: Vec<(Option<Shard>, H)>) -> Self {
-        let Some(known) = sharder else {
-            let connections = connections.into_iter().map(|(_, handle)| handle).collect();
-            return Self {
-                sharder,
-                connections,
-                starts: Arc::new([]),
-            };
-        };
-        let mut sharded: Vec<(Shard, H)> = connections
-            .into_iter()
-            .filter_map(|(shard, handle)| Some((shard?, handle)))
-            .filter(|(shard, _)| shard.0 < known.shards.get())
-            .collect();
-        sharded.sort_by_key(|(shard, _)| *shard);
-        let start = |shard| {
-            u32::try_from(sharded.partition_point(|(own, _)| own.0 < shard)).unwrap_or(u32::MAX)
-        };
-        let starts = (0..known.shards.get())
-            .map(start)
-            .chain([u32::try_from(sharded.len()).unwrap_or(u32::MAX)]);
-        let starts = starts.collect();
-        Self {
-            sharder,
-            connections: sharded.into_iter().map(|(_, handle)| handle).collect(),
-            starts,
-        }
-    }
-
-    /// How the node maps tokens to shards; `None` for a node without shards.
-    #[must_use]
-    pub fn sharder(&self) -> Option<Sharder> {
-        self.sharder
-    }
-
-    /// All usable connections, ordered by shard.
-    #[must_use]
-    pub fn connections(&self) -> &[H] {
-        &self.connections
-    }
-
-    /// The connections that reach `shard`; empty when the node has no such shard or none is connected.
-    #[must_use]
-    pub fn on_shard(&self, shard: Shard) -> &[H] {
-        let start = |at: usize| {
-            self.starts
-                .get(at)
-                .and_then(|start| usize::try_from(*start).ok())
-        };
-        let (from, to) = (start(usize::from(shard.0)), start(usize::from(shard.0) + 1));
-        match (from, to) {
-            (Some(from), Some(to)) => self.connections.get(from..to).unwrap_or(&[]),
-            _ => &[],
-        }
-    }
-
-    /// Says whether no connection is open.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.connections.is_empty()
     }
 }
 
@@ -300,6 +203,33 @@ impl<H> Routing<H> {
         u16::try_from(at).ok().map(HostIdx)
     }
 
+    /// Says whether any host is connected to shard by shard.
+    #[must_use]
+    pub fn is_shard_aware(&self) -> bool {
+        self.pools.iter().any(|pool| pool.sharder().is_some())
+    }
+
+    /// Tells for each host with shards how many there are and how many have a connection.
+    ///
+    /// Every shard can be reached on its own once both numbers of every host are the same.
+    #[must_use]
+    pub fn shard_aware_stats(&self) -> Vec<ShardAwareStats> {
+        let stats = |(host, pool): (&Host, &PoolView<H>)| {
+            let shards = pool.sharder()?.shards.get();
+            Some(ShardAwareStats {
+                host_id: host.id,
+                address: host.address,
+                shards,
+                connected: pool.shards_connected(),
+            })
+        };
+        self.hosts
+            .iter()
+            .zip(self.pools.iter())
+            .filter_map(stats)
+            .collect()
+    }
+
     /// The shard of a host that owns a token; `None` for a node without shards or without a connection so far.
     #[must_use]
     pub fn shard_of(&self, host: HostIdx, token: Token) -> Option<Shard> {
@@ -307,57 +237,37 @@ impl<H> Routing<H> {
     }
 }
 
+/// How many of a host's shards have a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardAwareStats {
+    /// The host.
+    pub host_id: Uuid,
+    /// Its address, before any translation.
+    pub address: SocketAddr,
+    /// How many shards it has.
+    pub shards: u16,
+    /// How many of them have a connection that serves requests.
+    pub connected: u16,
+}
+
 /// How busy the connections are.
 pub trait Loads<H> {
     /// How many requests wait for an answer on a connection.
     fn in_flight(&self, handle: &H) -> u32;
+
+    /// Says whether a further request would have to wait for one of those in flight.
+    fn is_full(&self, _handle: &H) -> bool {
+        false
+    }
+
+    /// Takes note that a request wanted a shard that has no connection, and went to another one.
+    fn missed(&self, _host: HostIdx, _shard: Shard) {}
 }
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU16;
-
     use super::*;
-
-    fn sharder(shards: u16) -> Option<Sharder> {
-        Some(Sharder {
-            shards: NonZeroU16::new(shards).expect("not zero"),
-            ignore_msb: 12,
-        })
-    }
-
-    #[test]
-    fn connections_are_found_by_their_shard() {
-        let view = PoolView::new(
-            sharder(3),
-            vec![
-                (Some(Shard(2)), 'c'),
-                (Some(Shard(0)), 'a'),
-                (Some(Shard(2)), 'd'),
-            ],
-        );
-        assert_eq!(view.on_shard(Shard(0)), ['a']);
-        assert!(view.on_shard(Shard(1)).is_empty());
-        assert_eq!(view.on_shard(Shard(2)), ['c', 'd']);
-        assert!(view.on_shard(Shard(3)).is_empty());
-        assert_eq!(view.connections(), ['a', 'c', 'd']);
-    }
-
-    #[test]
-    fn a_connection_on_a_shard_the_node_does_not_have_is_not_used() {
-        let view = PoolView::new(
-            sharder(2),
-            vec![(Some(Shard(2)), 'x'), (None, 'y'), (Some(Shard(1)), 'z')],
-        );
-        assert_eq!(view.connections(), ['z']);
-    }
-
-    #[test]
-    fn a_node_without_shards_has_connections_all_the_same() {
-        let view = PoolView::new(None, vec![(None, 'a'), (Some(Shard(1)), 'b')]);
-        assert_eq!(view.connections(), ['a', 'b']);
-        assert!(view.on_shard(Shard(0)).is_empty());
-    }
 
     #[test]
     fn tables_are_found_by_exact_names() {

@@ -37,5 +37,5 @@ pub use result::{ColumnSpec, PreparedBody, ResultBody, ResultMetadata, RowsBody}
 pub use server_error::{
     FailureReason, OperationKind, ReplicaFailures, ServerError, ServerErrorDetail, WriteType,
 };
-pub use supported::{Compression, Offered, ProtocolFeatures, ShardInfo, Supported};
+pub use supported::{Compression, Offered, ProtocolFeatures, ShardInfo, Sharding, Supported};
 pub use write::FrameSink;

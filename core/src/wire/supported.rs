@@ -7,6 +7,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use crate::routing::shard::Shard;
+use crate::routing::token::Partitioner;
 use crate::wire::header::ProtocolVersion;
 
 /// The answer to OPTIONS.
@@ -58,6 +59,18 @@ pub struct ShardInfo {
     pub port: Option<u16>,
     /// The same for TLS.
     pub tls_port: Option<u16>,
+}
+
+/// What a server says of its shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharding {
+    /// Nothing: it has none, or does not tell clients.
+    None,
+    /// How it is sharded, and the shard of this connection.
+    Known(ShardInfo),
+    /// Something, but by halves, with numbers that cannot be, or another way of mapping tokens to shards. It can be
+    /// used like a server without shards; nothing else it offers is touched.
+    Unreadable,
 }
 
 /// What a server offers, as far as this driver can use it.
@@ -139,10 +152,30 @@ impl Supported {
         }
     }
 
-    /// The shard of this connection. None when the server does not say, says it by halves, uses another way of
-    /// mapping tokens to shards, or gives numbers that cannot be.
+    /// What the server says of its shards.
+    pub fn sharding(&self) -> Sharding {
+        let keys = [SHARD, SHARD_COUNT, SHARDING_IGNORE_MSB];
+        if keys.iter().all(|key| self.values(key).is_none()) {
+            return Sharding::None;
+        }
+        self.shard_info_checked()
+            .map_or(Sharding::Unreadable, Sharding::Known)
+    }
+
+    /// The shard of this connection, where [`sharding`](Self::sharding) knows it.
     pub fn shard_info(&self) -> Option<ShardInfo> {
+        match self.sharding() {
+            Sharding::Known(info) => Some(info),
+            Sharding::None | Sharding::Unreadable => None,
+        }
+    }
+
+    fn shard_info_checked(&self) -> Option<ShardInfo> {
         if self.value(SHARDING_ALGORITHM)? != KNOWN_SHARDING {
+            return None;
+        }
+        let hashed_otherwise = |class| Partitioner::from_class_name(class) != Partitioner::Murmur3;
+        if self.partitioner().is_some_and(hashed_otherwise) {
             return None;
         }
         let shard = self.number(SHARD)?;
@@ -159,6 +192,17 @@ impl Supported {
             port: port(SHARD_AWARE_PORT),
             tls_port: port(SHARD_AWARE_TLS_PORT),
         })
+    }
+
+    /// Says whether the server is a ScyllaDB, which it may be without telling of shards.
+    pub fn is_scylla(&self) -> bool {
+        let offered = self.offered();
+        matches!(self.sharding(), Sharding::Known(_))
+            || offered.lwt_mark_mask.is_some()
+            || offered.rate_limit_error.is_some()
+            || offered.metadata_id
+            || offered.tablets_v1
+            || offered.tablets_v2
     }
 
     /// The id of the node (ScyllaDB).
@@ -366,6 +410,9 @@ mod tests {
             (SHARD_COUNT, "65536"),
             (SHARDING_IGNORE_MSB, "64"),
             (SHARDING_ALGORITHM, "another"),
+            (SHARD, ""),
+            (SHARD_COUNT, "eight"),
+            (SHARDING_IGNORE_MSB, "12.5"),
         ] {
             let mut options = supported(&SHARDED);
             for (name, values) in &mut options.options {
@@ -373,6 +420,7 @@ mod tests {
                     *values = vec![value.to_owned()];
                 }
             }
+            assert_eq!(options.sharding(), Sharding::Unreadable, "{key}={value}");
             assert_eq!(options.shard_info(), None, "{key}={value}");
         }
         for absent in 0..4 {
@@ -380,6 +428,52 @@ mod tests {
             options.options.remove(absent);
             assert_eq!(options.shard_info(), None);
         }
+    }
+
+    #[test]
+    fn a_partitioner_that_hashes_otherwise_hides_the_shards() {
+        for (class, known) in [
+            ("org.apache.cassandra.dht.Murmur3Partitioner", true),
+            ("org.apache.cassandra.dht.RandomPartitioner", false),
+        ] {
+            let mut options = supported(&SHARDED);
+            options
+                .options
+                .push((PARTITIONER.to_owned(), vec![class.to_owned()]));
+            assert_eq!(options.shard_info().is_some(), known, "{class}");
+        }
+    }
+
+    #[test]
+    fn the_last_shard_is_one_below_the_count_and_no_bits_may_be_ignored() {
+        let mut options = SHARDED;
+        options[0] = (SHARD, &["7"]);
+        options[3] = (SHARDING_IGNORE_MSB, &["0"]);
+        let info = supported(&options).shard_info().unwrap();
+        assert_eq!((info.shard, info.ignore_msb), (Shard(7), 0));
+    }
+
+    #[test]
+    fn a_server_without_readable_shards_keeps_its_extensions_and_its_kind() {
+        let mut options = SHARDED.to_vec();
+        options.remove(3);
+        options.push((LWT_MARK, &["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]));
+        let halves = supported(&options);
+        assert_eq!(halves.sharding(), Sharding::Unreadable);
+        assert_eq!(halves.offered().lwt_mark_mask, Some(0x8000_0000));
+        assert!(halves.is_scylla());
+        let silent = supported(&[
+            (LWT_MARK, &["LWT_OPTIMIZATION_META_BIT_MASK=2147483648"]),
+            (RATE_LIMIT_ERROR, &["ERROR_CODE=-16777216"]),
+        ]);
+        assert_eq!(silent.sharding(), Sharding::None);
+        assert!(silent.is_scylla());
+        assert!(supported(&[(METADATA_ID, &[""])]).is_scylla());
+        assert!(
+            !supported(&[(SHARD_AWARE_PORT, &["19042"])]).is_scylla(),
+            "a port proves nothing"
+        );
+        assert!(!supported(&[(COMPRESSION, &["lz4"])]).is_scylla());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use messina_engine::api::SessionError;
+use messina_engine::api::{ReadinessRule, SessionError};
 use messina_engine::runtime::Runtime;
 use messina_engine::{Session, SessionBuilder};
 use messina_testkit::SimulatedCluster;
@@ -51,7 +51,9 @@ pub(crate) fn builder<R: Runtime>(cluster: &SimulatedCluster) -> SessionBuilder<
 }
 
 pub(crate) async fn session<R: Runtime>(cluster: &SimulatedCluster) -> Session<R> {
+    // Cases count on every node; a session is ready with one of them by default.
     builder(cluster)
+        .ready(ReadinessRule::EveryShard)
         .build()
         .await
         .expect("a session with the simulated cluster")

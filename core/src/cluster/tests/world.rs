@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::frames::*;
+pub(super) use super::nodes::*;
 use crate::cluster::{
     AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane, QueryId, Readiness, ResolveId,
 };
@@ -23,19 +24,6 @@ use crate::notify::{ClusterEvent, Note};
 use crate::routing::{HostIdx, Routing, Shard};
 use crate::seed::Seed;
 use crate::wire::{ProtocolFeatures, Request, ResponseFrame, ServerEvent, ShardInfo};
-
-/// A node of the cluster.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) id: u128,
-    pub(super) address: SocketAddr,
-    pub(super) datacenter: &'static str,
-    pub(super) rack: &'static str,
-    pub(super) tokens: Vec<String>,
-    pub(super) alive: bool,
-    pub(super) member: bool,
-    pub(super) schema_version: u128,
-}
 
 /// A request that was not answered so far.
 #[derive(Clone, Debug)]
@@ -58,6 +46,7 @@ impl Submitted {
 pub(super) struct Dialled {
     pub(super) conn: ConnId,
     pub(super) address: SocketAddr,
+    pub(super) source_port: Option<u16>,
     pub(super) plan: Box<ConnectionPlan>,
 }
 
@@ -85,6 +74,15 @@ pub(super) struct World {
     pub(super) resolves: VecDeque<(ResolveId, String)>,
     pub(super) open: Vec<(ConnId, SocketAddr, Role)>,
     pub(super) dialled: Vec<(Role, SocketAddr)>,
+    /// Source ports in the order of `dialled`.
+    pub(super) source_ports: Vec<Option<u16>>,
+    pub(super) landed: Vec<Landed>,
+    /// Attempts that nobody will ever answer.
+    pub(super) unanswered: Vec<Dialled>,
+    /// Connections that take no more requests and are not closed yet.
+    pub(super) drained: Vec<(ConnId, CloseReason)>,
+    /// Whether connections that drain still have requests in flight.
+    pub(super) busy: bool,
     pub(super) asked: Vec<String>,
     pub(super) disconnected: Vec<(ConnId, CloseReason)>,
     pub(super) routing: Arc<Routing<u32>>,
@@ -95,23 +93,6 @@ pub(super) struct World {
     pub(super) keyspaces_used: Vec<(CommandId, Result<(), SessionError>)>,
     pub(super) ready: Option<Readiness>,
     pub(super) fatal: Option<SessionError>,
-}
-
-pub(super) fn address(last: u8) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, last], 9042))
-}
-
-pub(super) fn node(last: u8) -> Node {
-    Node {
-        id: u128::from(last),
-        address: address(last),
-        datacenter: "dc1",
-        rack: ["a", "b", "c"][usize::from(last) % 3],
-        tokens: vec![(i64::from(last) * 100).to_string()],
-        alive: true,
-        member: true,
-        schema_version: 1,
-    }
 }
 
 /// Settings with these contact points and no delay before a refresh.
@@ -158,6 +139,11 @@ impl World {
             resolves: VecDeque::new(),
             open: Vec::new(),
             dialled: Vec::new(),
+            source_ports: Vec::new(),
+            landed: Vec::new(),
+            unanswered: Vec::new(),
+            drained: Vec::new(),
+            busy: false,
             asked: Vec::new(),
             disconnected: Vec::new(),
             routing: Arc::default(),
@@ -185,6 +171,7 @@ impl World {
     /// Empties the record of what happened so far.
     pub(super) fn forget(&mut self) {
         self.dialled.clear();
+        self.source_ports.clear();
         self.asked.clear();
         self.disconnected.clear();
         self.notes.clear();
@@ -203,13 +190,22 @@ impl World {
                         panic!("no tcp address")
                     };
                     self.dialled.push((plan.role, address));
+                    self.source_ports.push(spec.source_port);
                     self.connects.push_back(Dialled {
                         conn,
                         address,
+                        source_port: spec.source_port,
                         plan,
                     });
                 }
                 ControlOutput::Disconnect { conn, reason } => self.cut(conn, reason),
+                ControlOutput::Drain { conn, reason } => {
+                    assert!(self.open.iter().any(|(own, _, _)| *own == conn));
+                    self.drained.push((conn, reason));
+                    if !self.busy {
+                        self.finish_drain(conn);
+                    }
+                }
                 ControlOutput::Submit {
                     conn,
                     query,
@@ -249,8 +245,23 @@ impl World {
         }
     }
 
+    /// Ends a connection whose last request was answered.
+    pub(super) fn finish_drain(&mut self, conn: ConnId) {
+        let found = self.drained.iter().find(|(own, _)| *own == conn);
+        let (_, reason) = *found.expect("it drains");
+        self.open.retain(|(own, _, _)| *own != conn);
+        self.landed.retain(|landed| landed.conn != conn);
+        self.plane
+            .handle_closed(self.now, conn, ConnectionError::Closed(reason));
+    }
+
     fn cut(&mut self, conn: ConnId, reason: CloseReason) {
         self.disconnected.push((conn, reason));
+        self.landed.retain(|landed| landed.conn != conn);
+        if let Some(at) = self.unanswered.iter().position(|own| own.conn == conn) {
+            let dialled = self.unanswered.remove(at);
+            self.connects.push_back(dialled);
+        }
         self.submits.retain(|submitted| submitted.conn != conn);
         if let Some(at) = self.open.iter().position(|(own, _, _)| *own == conn) {
             self.open.remove(at);
@@ -305,22 +316,31 @@ impl World {
     }
 
     pub(super) fn connect(&mut self, dialled: Dialled) {
-        let alive = self
-            .nodes
-            .iter()
-            .any(|node| node.address == dialled.address && node.alive);
-        if alive {
-            self.accept(dialled);
-        } else {
-            self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused));
+        let Some(node) = self.node_at(dialled.address) else {
+            return self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused));
+        };
+        let is_regular = node.address == dialled.address;
+        match (node.alive, node.sharding.door) {
+            (true, Door::Silent) if !is_regular => self.unanswered.push(dialled),
+            (true, Door::Open) => self.accept(dialled),
+            (true, _) if is_regular => self.accept(dialled),
+            _ => self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused)),
         }
     }
 
+    /// The node that is reached at an address, on any of its ports.
+    fn node_at(&self, address: SocketAddr) -> Option<&Node> {
+        let exact = self.nodes.iter().find(|node| node.address == address);
+        exact.or_else(|| {
+            self.nodes.iter().find(|node| {
+                let ports = [node.sharding.port, node.sharding.tls_port];
+                node.address.ip() == address.ip() && ports.contains(&Some(address.port()))
+            })
+        })
+    }
+
     pub(super) fn accept(&mut self, dialled: Dialled) {
-        let found = self
-            .nodes
-            .iter()
-            .find(|node| node.address == dialled.address);
+        let found = self.node_at(dialled.address);
         let id = found
             .map(|node| Uuid::from_u128(node.id))
             .filter(|_| self.scylla);
@@ -328,25 +348,55 @@ impl World {
     }
 
     pub(super) fn accept_as(&mut self, dialled: Dialled, host_id: Option<Uuid>) {
-        let shards = NonZeroU16::new(4).expect("not zero");
-        let shard = ShardInfo {
-            shard: Shard(1),
-            shards,
-            ignore_msb: 12,
-            port: None,
-            tls_port: None,
-        };
+        let shard = self.land(&dialled);
+        let node = self
+            .node_at(dialled.address)
+            .map_or(dialled.address, |node| node.address);
         let info = ConnectionInfo {
             address: dialled.address.into(),
             features: ProtocolFeatures::default(),
-            shard: self.scylla.then_some(shard),
+            shard: shard.filter(|_| self.scylla),
             host_id,
         };
-        self.open
-            .push((dialled.conn, dialled.address, dialled.plan.role));
+        self.open.push((dialled.conn, node, dialled.plan.role));
         self.plane
             .handle_connected(self.now, dialled.conn, info, dialled.conn.index);
         self.drain();
+    }
+
+    /// Gives a connection its shard: by its source port on the port for that, else the least busy one.
+    fn land(&mut self, dialled: &Dialled) -> Option<ShardInfo> {
+        let landed = self.landed.clone();
+        let at = self.node_at(dialled.address)?.address;
+        let node = self.nodes.iter_mut().find(|node| node.address == at)?;
+        let sharding = &mut node.sharding;
+        let shards = NonZeroU16::new(sharding.shards)?;
+        let is_regular = node.address == dialled.address;
+        let busy = |shard: &u16| {
+            let here = |own: &&Landed| own.node == at && own.regular && own.shard == *shard;
+            (landed.iter().filter(here).count(), *shard)
+        };
+        let shard = match dialled.source_port {
+            Some(port) if !is_regular => port.wrapping_add(sharding.nat) % shards,
+            _ => match sharding.next.pop_front() {
+                Some(shard) => shard,
+                None => (0..shards.get()).min_by_key(busy)?,
+            },
+        };
+        self.landed.push(Landed {
+            conn: dialled.conn,
+            node: at,
+            role: dialled.plan.role,
+            shard,
+            regular: is_regular,
+        });
+        Some(ShardInfo {
+            shard: Shard(shard),
+            shards,
+            ignore_msb: sharding.ignore_msb,
+            port: sharding.port,
+            tls_port: sharding.tls_port,
+        })
     }
 
     pub(super) fn refuse(&mut self, dialled: Dialled, cause: ConnectCause) {
@@ -456,6 +506,7 @@ impl World {
     /// Fails what is asked of one open connection and reports its end.
     pub(super) fn lose(&mut self, conn: ConnId) {
         self.open.retain(|(own, _, _)| *own != conn);
+        self.landed.retain(|landed| landed.conn != conn);
         let lost: Vec<_> = self
             .submits
             .iter()

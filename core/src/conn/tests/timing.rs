@@ -300,3 +300,64 @@ fn an_idle_connection_gives_its_memory_back() {
     let idle = bench.conn.recv_buffer().len();
     assert!(4_096 <= busy && idle <= 1_024, "{busy} then {idle}");
 }
+
+/// Opens a connection that closes after a minute without a request.
+fn short_lived() -> Bench {
+    let mut plan = plan(|session| session.connection.keepalive_interval = Some(secs(20)));
+    plan.idle_max = Some(secs(60));
+    let mut bench = Bench::new(plan);
+    bench.peer(&supported(1, &[]));
+    bench.peer(&ready(1));
+    bench.outputs();
+    bench.written();
+    bench
+}
+
+/// Lets time pass; the server answers the driver's own questions, which count for nothing.
+fn quiet(bench: &mut Bench, seconds: u64) {
+    for _ in 0..seconds {
+        bench.pass(secs(1));
+        if bench.conn.is_open() && !bench.written().is_empty() {
+            bench.peer(&supported(KEEPALIVE_STREAM, &[]));
+        }
+    }
+}
+
+#[test]
+fn an_idle_connection_takes_no_more_requests_and_closes() {
+    let mut bench = short_lived();
+    quiet(&mut bench, 59);
+    assert!(bench.conn.is_open());
+    quiet(&mut bench, 1);
+    let outputs = bench.outputs();
+    let idle =
+        |error: &ConnectionError| matches!(error, ConnectionError::Closed(CloseReason::Idle));
+    let draining =
+        |own: &ConnectionOutput| matches!(own, ConnectionOutput::Draining(error) if idle(error));
+    assert!(outputs.iter().any(draining), "{outputs:?}");
+    assert!(matches!(outputs.last(), Some(ConnectionOutput::Closed(error)) if idle(error)));
+}
+
+#[test]
+fn a_connection_that_is_used_now_and_then_stays_open() {
+    let mut bench = short_lived();
+    for ticket in 0..20 {
+        quiet(&mut bench, 50);
+        bench.submit(ticket);
+        bench.written();
+        bench.peer(&void(1));
+    }
+    assert!(bench.conn.is_open());
+    quiet(&mut bench, 120);
+    assert!(!bench.conn.is_open());
+}
+
+#[test]
+fn a_connection_that_waits_for_an_answer_is_not_idle() {
+    let mut bench = short_lived();
+    quiet(&mut bench, 50);
+    bench.submit(1);
+    bench.written();
+    quiet(&mut bench, 300);
+    assert!(bench.conn.is_open());
+}
