@@ -61,7 +61,7 @@ fn lane(max: u32) -> Arc<Lane> {
         shard: None,
         host_id: None,
     };
-    Arc::new(Lane::new(info, max))
+    Arc::new(Lane::new(info, max, max))
 }
 
 /// Writes a frame of a query with this text.
