@@ -17,7 +17,8 @@
 //!
 //! The nodes speak the binary protocol of ScyllaDB (version 4) and a large part of CQL: keyspaces, tables, user types,
 //! prepared statements, paging, conditional writes, batches, counters, TTLs, the system and schema tables that drivers
-//! read, and events. Programs in other languages use the program `simulated-cluster` from this crate.
+//! read, and events; the module [`grammar`] tells which texts they take. Programs in other languages use the program
+//! `simulated-cluster` from this crate.
 //!
 //! The simulation itself ([`cluster::Cluster`]) is sans-IO: bytes and instants in, bytes and effects out. [`serve`]
 //! puts it on real sockets with one thread; a deterministic test can drive it without any.
@@ -29,6 +30,7 @@ pub mod cassandra;
 #[cfg(feature = "tls")]
 pub mod certificates;
 pub mod cluster;
+pub mod grammar;
 pub mod node;
 pub mod peer;
 pub mod serve;

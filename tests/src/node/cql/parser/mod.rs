@@ -291,8 +291,8 @@ pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word).is_ok()
 }
 
-/// Sorted.
-const RESERVED: [&str; 56] = [
+/// The words that cannot be names without quotes, sorted.
+pub(crate) const RESERVED: [&str; 56] = [
     "add",
     "allow",
     "alter",

@@ -1,0 +1,4 @@
+#![doc = include_str!("grammar.md")]
+
+#[cfg(test)]
+mod tests;
