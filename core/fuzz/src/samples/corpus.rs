@@ -54,6 +54,10 @@ fn types() -> Vec<Sample> {
             "TupleType(VectorType(FloatType , 3),com.example.Odd(a=>b,(c)),ReversedType(DateType))",
         ),
         (
+            "named-like-a-wrapper",
+            "TupleType(Int32Type,com.example.MyTupleType)",
+        ),
+        (
             "deep",
             &format!("{}Int32Type{}", "ListType(".repeat(150), ")".repeat(150)),
         ),
