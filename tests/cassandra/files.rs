@@ -26,6 +26,34 @@ pub(super) struct Layout {
     pub(super) passwords: bool,
     pub(super) settings: Arc<[(String, String)]>,
     pub(super) heap_mib: usize,
+    pub(super) encryption: Option<NodeEncryption>,
+}
+
+/// How a node encrypts what it says to clients.
+#[derive(Debug, Clone)]
+pub(super) struct NodeEncryption {
+    /// The node's key and certificate.
+    pub(super) identity_pem: String,
+    /// Whose certificates clients may show.
+    pub(super) authority_pem: String,
+    /// Whether clients may also speak without encryption.
+    pub(super) optional: bool,
+    /// Whether clients must show a certificate.
+    pub(super) mutual: bool,
+}
+
+impl NodeEncryption {
+    /// The value of `client_encryption_options` for files in this folder.
+    fn yaml(&self, folder: &Path) -> String {
+        let under = |name: &str| format!("\"{}\"", folder.join(name).display());
+        let (optional, mutual) = (self.optional, self.mutual);
+        let (keystore, truststore) = (under(IDENTITY), under(AUTHORITY));
+        format!(
+            "{{ enabled: true, optional: {optional}, require_client_auth: {mutual}, \
+             ssl_context_factory: {{ class_name: {SSL_FACTORY} }}, \
+             keystore: {keystore}, truststore: {truststore} }}"
+        )
+    }
 }
 
 impl Layout {
@@ -44,6 +72,10 @@ impl Layout {
                 self.folder.join("cassandra-rackdc.properties"),
                 self.rackdc(),
             )?;
+            if let Some(encryption) = &self.encryption {
+                fs::write(self.folder.join(IDENTITY), &encryption.identity_pem)?;
+                fs::write(self.folder.join(AUTHORITY), &encryption.authority_pem)?;
+            }
             fs::write(self.folder.join("logback.xml"), LOGBACK)
         };
         written().map_err(CassandraError::io(format!(
@@ -96,6 +128,9 @@ impl Layout {
             keys.push(("authenticator", "PasswordAuthenticator".to_owned()));
             keys.push(("authorizer", "CassandraAuthorizer".to_owned()));
             keys.push(("role_manager", "CassandraRoleManager".to_owned()));
+        }
+        if let Some(encryption) = &self.encryption {
+            keys.push(("client_encryption_options", encryption.yaml(folder)));
         }
         keys.retain(|(key, _)| !self.settings.iter().any(|(set, _)| set == key));
         let settings = self
@@ -173,6 +208,15 @@ const RUNS_KEPT: usize = 20;
 
 const SEED_PROVIDER: &str = "org.apache.cassandra.locator.SimpleSeedProvider";
 
+/// Reads keys and certificates as PEM, so that no keystore has to be made.
+const SSL_FACTORY: &str = "org.apache.cassandra.security.PEMBasedSslContextFactory";
+
+/// The file with a node's key and certificate.
+const IDENTITY: &str = "identity.pem";
+
+/// The file with the certificate that clients' certificates are signed by.
+const AUTHORITY: &str = "authority.pem";
+
 const LOGBACK: &str = r#"<configuration>
   <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%-5level %date{HH:mm:ss,SSS} %logger{0} - %msg%n</pattern></encoder>
@@ -239,6 +283,7 @@ mod tests {
             passwords: false,
             settings: Arc::from(settings),
             heap_mib: 512,
+            encryption: None,
         }
     }
 }

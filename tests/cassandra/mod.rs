@@ -28,9 +28,13 @@ use std::time::Duration;
 pub use self::error::CassandraError;
 
 use self::files::Layout;
+#[cfg(feature = "tls")]
+use self::files::NodeEncryption;
 use self::java::Parts;
 use self::lease::Lease;
 use self::node::Node;
+#[cfg(feature = "tls")]
+use crate::certificates::Authority;
 
 /// A running Cassandra of one or more nodes; dropping it kills them and removes their data.
 ///
@@ -41,6 +45,8 @@ pub struct Cassandra {
     parts: Parts,
     options: Builder,
     folder: PathBuf,
+    #[cfg(feature = "tls")]
+    authority: Option<Authority>,
     // Dropped last: the addresses are free only when the nodes are gone.
     _lease: Lease,
 }
@@ -78,6 +84,13 @@ impl Cassandra {
     /// The address of one node, or `None` when there is no node with this index.
     pub fn address(&self, index: usize) -> Option<Ipv4Addr> {
         self.nodes.get(index).map(Node::address)
+    }
+
+    /// The authority that signed the nodes' certificates, for clients to trust and to get certificates from; `None`
+    /// without encryption.
+    #[cfg(feature = "tls")]
+    pub fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
     }
 
     /// The folder of this run, with one log file per node: `node1.log` and so on.
@@ -149,6 +162,20 @@ pub struct Builder {
     settings: Vec<(String, String)>,
     heap_mib: usize,
     ready_timeout: Duration,
+    #[cfg(feature = "tls")]
+    encryption: Option<ClientEncryption>,
+}
+
+/// How nodes encrypt what they say to clients.
+#[cfg(feature = "tls")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientEncryption {
+    /// Clients may encrypt or not, on the same port.
+    Optional,
+    /// Clients must encrypt.
+    Required,
+    /// Clients must encrypt and show a certificate of the nodes' authority.
+    Mutual,
 }
 
 impl Default for Builder {
@@ -160,6 +187,8 @@ impl Default for Builder {
             settings: Vec::new(),
             heap_mib: HEAP_MIB,
             ready_timeout: READY_TIMEOUT,
+            #[cfg(feature = "tls")]
+            encryption: None,
         }
     }
 }
@@ -188,6 +217,14 @@ impl Builder {
     /// Whether clients must log in, see [`Cassandra::USER`]. Off by default.
     pub fn passwords(mut self, on: bool) -> Self {
         self.passwords = on;
+        self
+    }
+
+    /// Encrypts what nodes say to clients, with certificates made on the spot: see [`Cassandra::authority`]. Off by
+    /// default.
+    #[cfg(feature = "tls")]
+    pub fn encryption(mut self, encryption: ClientEncryption) -> Self {
+        self.encryption = Some(encryption);
         self
     }
 
@@ -224,6 +261,8 @@ impl Builder {
         let lease = Lease::take(placed.len())?;
         let folder = files::new_run_folder(&parts.cache)?;
         let seed = lease.address(0);
+        #[cfg(feature = "tls")]
+        let authority = self.encryption.map(|_| Authority::new());
         let layouts = placed
             .into_iter()
             .enumerate()
@@ -236,6 +275,10 @@ impl Builder {
                 passwords: self.passwords,
                 settings: Arc::from(self.settings.as_slice()),
                 heap_mib: self.heap_mib,
+                #[cfg(feature = "tls")]
+                encryption: self.node_encryption(authority.as_ref(), lease.address(index)),
+                #[cfg(not(feature = "tls"))]
+                encryption: None,
             });
         let nodes = layouts.map(Node::new).collect();
         let mut cassandra = Cassandra {
@@ -243,6 +286,8 @@ impl Builder {
             parts,
             options: self,
             folder,
+            #[cfg(feature = "tls")]
+            authority,
             _lease: lease,
         };
         for index in 0..cassandra.nodes.len() {
@@ -255,6 +300,22 @@ impl Builder {
             }
         }
         Ok(cassandra)
+    }
+
+    #[cfg(feature = "tls")]
+    fn node_encryption(
+        &self,
+        authority: Option<&Authority>,
+        address: Ipv4Addr,
+    ) -> Option<NodeEncryption> {
+        let (encryption, authority) = (self.encryption?, authority?);
+        let identity = authority.issue(&[&address.to_string(), "localhost"]);
+        Some(NodeEncryption {
+            identity_pem: format!("{}{}", identity.key_pem(), identity.chain_pem()),
+            authority_pem: authority.pem().to_owned(),
+            optional: encryption == ClientEncryption::Optional,
+            mutual: encryption == ClientEncryption::Mutual,
+        })
     }
 
     /// Datacenter and rack of every node, in the order of their addresses.

@@ -3,9 +3,11 @@
 //! The tests share two nodes, one without and one with passwords, which end with the test process. Where no Cassandra
 //! can run, every test says so and passes; in CI (`CI=true`) that is a failure.
 
+mod encryption;
 mod keyspaces;
 mod login;
 mod loss;
+mod modes;
 mod nodes;
 mod statements;
 mod types;
@@ -17,6 +19,8 @@ use std::sync::LazyLock;
 use messina_testkit::cassandra::{Cassandra, CassandraError};
 use messina_tokio::Session;
 
+use modes::Mode;
+
 /// A node that lets everybody in.
 static OPEN: LazyLock<Result<Cassandra, CassandraError>> =
     LazyLock::new(|| Cassandra::builder().start());
@@ -27,8 +31,25 @@ static GUARDED: LazyLock<Result<Cassandra, CassandraError>> =
 
 /// A session on the open node with a new keyspace in use, or `None` when the test has to be skipped.
 async fn open_session(keyspace: &str) -> Option<Session> {
+    session_in(Mode::Version5, keyspace).await
+}
+
+/// Does the same in every mode, each with a session on the open node and a new keyspace in use.
+async fn in_each_mode(keyspace: &str, case: impl AsyncFn(Session)) {
+    for mode in Mode::ALL {
+        // Of a test that fails this is shown: the last one is the mode that it fails in.
+        println!("in mode {mode:?}");
+        let Some(session) = session_in(mode, &format!("{keyspace}{}", mode.suffix())).await else {
+            return;
+        };
+        case(session).await;
+    }
+}
+
+async fn session_in(mode: Mode, keyspace: &str) -> Option<Session> {
     let address = contact_point(&OPEN)?;
-    let session = Session::builder()
+    let session = mode
+        .choose(Session::builder())
         .contact_point(&address)
         .local_datacenter("dc1")
         .build()

@@ -9,7 +9,7 @@ use messina_tokio::types::{Date, Decimal, Duration, Time, Timestamp, Unset, Valu
 use messina_tokio::{FromValue, Session, ToValue};
 use uuid::Uuid;
 
-use super::open_session;
+use super::in_each_mode;
 
 /// A value of a type, and how the server writes it as JSON.
 struct Sample {
@@ -20,185 +20,183 @@ struct Sample {
 
 #[tokio::test]
 async fn every_native_type_comes_back_as_it_went() {
-    let Some(session) = open_session("native_types").await else {
-        return;
-    };
-    round_trip(&session, &native_samples()).await;
+    in_each_mode("native_types", async |session| {
+        round_trip(&session, &native_samples()).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn collections_and_tuples_come_back_as_they_went_also_in_each_other() {
-    let Some(session) = open_session("collections").await else {
-        return;
-    };
-    round_trip(&session, &nested_samples()).await;
+    in_each_mode("collections", async |session| {
+        round_trip(&session, &nested_samples()).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn vectors_of_fixed_and_of_variable_elements_come_back_as_they_went() {
-    let Some(session) = open_session("vectors").await else {
-        return;
-    };
-    round_trip(&session, &vector_samples()).await;
+    in_each_mode("vectors", async |session| {
+        round_trip(&session, &vector_samples()).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn every_type_may_be_null() {
-    let Some(session) = open_session("nulls").await else {
-        return;
-    };
-    let samples: Vec<Sample> = native_samples()
-        .into_iter()
-        .chain(nested_samples())
-        .chain(vector_samples())
-        .collect();
-    let nulls = samples.into_iter().map(|sample| Sample {
-        value: Value::Null,
-        json: "null",
-        ..sample
-    });
-    round_trip(&session, &nulls.collect::<Vec<_>>()).await;
+    in_each_mode("nulls", async |session| {
+        let samples: Vec<Sample> = native_samples()
+            .into_iter()
+            .chain(nested_samples())
+            .chain(vector_samples())
+            .collect();
+        let nulls = samples.into_iter().map(|sample| Sample {
+            value: Value::Null,
+            json: "null",
+            ..sample
+        });
+        round_trip(&session, &nulls.collect::<Vec<_>>()).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn empty_texts_and_blobs_are_values_and_empty_collections_are_nulls() {
-    let Some(session) = open_session("empties").await else {
-        return;
-    };
-    round_trip(
-        &session,
-        &[
-            Sample {
-                ty: "ascii",
-                value: Value::Ascii(String::new()),
-                json: r#""""#,
-            },
-            Sample {
-                ty: "text",
-                value: Value::Text(String::new()),
-                json: r#""""#,
-            },
-            Sample {
-                ty: "blob",
-                value: Value::Blob(Bytes::new()),
-                json: r#""0x""#,
-            },
-            Sample {
-                ty: "frozen<list<int>>",
-                value: Value::List(Vec::new()),
-                json: "[]",
-            },
-            Sample {
-                ty: "frozen<map<int, text>>",
-                value: Value::Map(Vec::new()),
-                json: "{}",
-            },
-        ],
-    )
+    in_each_mode("empties", async |session| {
+        round_trip(
+            &session,
+            &[
+                Sample {
+                    ty: "ascii",
+                    value: Value::Ascii(String::new()),
+                    json: r#""""#,
+                },
+                Sample {
+                    ty: "text",
+                    value: Value::Text(String::new()),
+                    json: r#""""#,
+                },
+                Sample {
+                    ty: "blob",
+                    value: Value::Blob(Bytes::new()),
+                    json: r#""0x""#,
+                },
+                Sample {
+                    ty: "frozen<list<int>>",
+                    value: Value::List(Vec::new()),
+                    json: "[]",
+                },
+                Sample {
+                    ty: "frozen<map<int, text>>",
+                    value: Value::Map(Vec::new()),
+                    json: "{}",
+                },
+            ],
+        )
+        .await;
+        session
+            .execute("CREATE TABLE l (pk int PRIMARY KEY, v list<int>)", ())
+            .await
+            .unwrap();
+        let insert = session
+            .prepare("INSERT INTO l (pk, v) VALUES (1, ?)")
+            .await
+            .unwrap();
+
+        session
+            .execute(&insert, (Vec::<i32>::new(),))
+            .await
+            .unwrap();
+
+        let result = session.execute("SELECT v FROM l", ()).await.unwrap();
+        assert_eq!(result.one::<(Value,)>().unwrap(), (Value::Null,));
+    })
     .await;
-    session
-        .execute("CREATE TABLE l (pk int PRIMARY KEY, v list<int>)", ())
-        .await
-        .unwrap();
-    let insert = session
-        .prepare("INSERT INTO l (pk, v) VALUES (1, ?)")
-        .await
-        .unwrap();
-
-    session
-        .execute(&insert, (Vec::<i32>::new(),))
-        .await
-        .unwrap();
-
-    let result = session.execute("SELECT v FROM l", ()).await.unwrap();
-    assert_eq!(result.one::<(Value,)>().unwrap(), (Value::Null,));
 }
 
 #[tokio::test]
 async fn the_zero_length_value_of_a_number_is_neither_null_nor_a_number() {
-    let Some(session) = open_session("zero_length").await else {
-        return;
-    };
-    session
-        .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
-        .await
-        .unwrap();
-    let insert = session
-        .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
-        .await
-        .unwrap();
+    in_each_mode("zero_length", async |session| {
+        session
+            .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
+            .await
+            .unwrap();
+        let insert = session
+            .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
+            .await
+            .unwrap();
 
-    session
-        .execute("INSERT INTO t (pk, v) VALUES (1, blob_as_int(0x))", ())
-        .await
-        .unwrap();
-    session.execute(&insert, (2, Value::Empty)).await.unwrap();
+        session
+            .execute("INSERT INTO t (pk, v) VALUES (1, blob_as_int(0x))", ())
+            .await
+            .unwrap();
+        session.execute(&insert, (2, Value::Empty)).await.unwrap();
 
-    let result = session.execute("SELECT v FROM t", ()).await.unwrap();
-    let values: Vec<(Value,)> = result.rows().unwrap().map(Result::unwrap).collect();
-    assert_eq!(values, [(Value::Empty,), (Value::Empty,)]);
-    assert!(
-        result.rows::<(i32,)>().unwrap().all(|row| row.is_err()),
-        "empty was read as a number"
-    );
+        let result = session.execute("SELECT v FROM t", ()).await.unwrap();
+        let values: Vec<(Value,)> = result.rows().unwrap().map(Result::unwrap).collect();
+        assert_eq!(values, [(Value::Empty,), (Value::Empty,)]);
+        assert!(
+            result.rows::<(i32,)>().unwrap().all(|row| row.is_err()),
+            "empty was read as a number"
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn unset_leaves_a_column_and_null_deletes_it() {
-    let Some(session) = open_session("unset").await else {
-        return;
-    };
-    session
-        .execute("CREATE TABLE t (pk int PRIMARY KEY, a int, b int)", ())
-        .await
-        .unwrap();
-    let insert = session
-        .prepare("INSERT INTO t (pk, a, b) VALUES (?, ?, ?)")
-        .await
-        .unwrap();
-    session.execute(&insert, (1, 10, 20)).await.unwrap();
+    in_each_mode("unset", async |session| {
+        session
+            .execute("CREATE TABLE t (pk int PRIMARY KEY, a int, b int)", ())
+            .await
+            .unwrap();
+        let insert = session
+            .prepare("INSERT INTO t (pk, a, b) VALUES (?, ?, ?)")
+            .await
+            .unwrap();
+        session.execute(&insert, (1, 10, 20)).await.unwrap();
 
-    session
-        .execute(&insert, (1, Unset, None::<i32>))
-        .await
-        .unwrap();
+        session
+            .execute(&insert, (1, Unset, None::<i32>))
+            .await
+            .unwrap();
 
-    let result = session.execute("SELECT a, b FROM t", ()).await.unwrap();
-    assert_eq!(
-        result.one::<(Option<i32>, Option<i32>)>().unwrap(),
-        (Some(10), None)
-    );
+        let result = session.execute("SELECT a, b FROM t", ()).await.unwrap();
+        assert_eq!(
+            result.one::<(Option<i32>, Option<i32>)>().unwrap(),
+            (Some(10), None)
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_counter_adds_up() {
-    let Some(session) = open_session("counter").await else {
-        return;
-    };
-    session
-        .execute("CREATE TABLE t (pk int PRIMARY KEY, n counter)", ())
-        .await
-        .unwrap();
-    let add = session
-        .prepare("UPDATE t SET n = n + ? WHERE pk = ?")
-        .await
-        .unwrap();
+    in_each_mode("counter", async |session| {
+        session
+            .execute("CREATE TABLE t (pk int PRIMARY KEY, n counter)", ())
+            .await
+            .unwrap();
+        let add = session
+            .prepare("UPDATE t SET n = n + ? WHERE pk = ?")
+            .await
+            .unwrap();
 
-    session.execute(&add, (5_i64, 1)).await.unwrap();
-    session.execute(&add, (-8_i64, 1)).await.unwrap();
+        session.execute(&add, (5_i64, 1)).await.unwrap();
+        session.execute(&add, (-8_i64, 1)).await.unwrap();
 
-    let result = session.execute("SELECT n, n FROM t", ()).await.unwrap();
-    assert_eq!(
-        result.one::<(i64, Value)>().unwrap(),
-        (-3, Value::Counter(-3))
-    );
+        let result = session.execute("SELECT n, n FROM t", ()).await.unwrap();
+        assert_eq!(
+            result.one::<(i64, Value)>().unwrap(),
+            (-3, Value::Counter(-3))
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn rust_types_stand_for_cql_types() {
-    let Some(session) = open_session("rust_types").await else {
-        return;
-    };
+    in_each_mode("rust_types", async |session| {
     let create = "CREATE TABLE t (pk int PRIMARY KEY, a tinyint, b smallint, c bigint, d float, e double, f boolean, \
                   g text, h blob, i inet, j uuid, k list<text>, l set<int>, m map<text, int>, n tuple<int, text>)";
     session.execute(create, ()).await.unwrap();
@@ -256,6 +254,8 @@ async fn rust_types_stand_for_cql_types() {
         .await
         .unwrap();
     assert_eq!(result.one::<Nested>().unwrap(), (list, set, map, tuple));
+    })
+    .await;
 }
 
 type Nested<'r> = (
@@ -279,9 +279,7 @@ struct Person {
 
 #[tokio::test]
 async fn user_types_are_structs_and_may_hold_each_other() {
-    let Some(session) = open_session("user_types").await else {
-        return;
-    };
+    in_each_mode("user_types", async |session| {
     session
         .execute("CREATE TYPE address (street text, zip int)", ())
         .await
@@ -327,121 +325,125 @@ async fn user_types_are_structs_and_may_hold_each_other() {
     let homes =
         r#"[{"street": "Via Garibaldi", "zip": 98122}, {"street": "Via Garibaldi", "zip": null}]"#;
     assert_eq!(json, format!(r#"{{"name": "Ada", "homes": {homes}}}"#));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn user_types_may_be_called_like_built_in_ones_or_have_odd_names() {
-    let Some(session) = open_session("odd_names").await else {
-        return;
-    };
-    let names = [r#""list""#, r#""Weird_Name""#, r#""int""#, r#""map""#];
-    for name in names {
+    in_each_mode("odd_names", async |session| {
+        let names = [r#""list""#, r#""Weird_Name""#, r#""int""#, r#""map""#];
+        for name in names {
+            session
+                .execute(&format!("CREATE TYPE {name} (\"a field\" int)"), ())
+                .await
+                .unwrap();
+        }
+        let columns: Vec<String> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| format!("v{at} list<frozen<{name}>>"))
+            .collect();
         session
-            .execute(&format!("CREATE TYPE {name} (\"a field\" int)"), ())
+            .execute(
+                &format!(
+                    "CREATE TABLE t (pk int PRIMARY KEY, v list<int>, {})",
+                    columns.join(", ")
+                ),
+                (),
+            )
             .await
             .unwrap();
-    }
-    let columns: Vec<String> = names
-        .iter()
-        .enumerate()
-        .map(|(at, name)| format!("v{at} list<frozen<{name}>>"))
-        .collect();
-    session
-        .execute(
-            &format!(
-                "CREATE TABLE t (pk int PRIMARY KEY, v list<int>, {})",
-                columns.join(", ")
-            ),
-            (),
-        )
-        .await
-        .unwrap();
-    let insert = session
-        .prepare("INSERT INTO t (pk, v, v0, v1, v2, v3) VALUES (1, ?, ?, ?, ?, ?)")
-        .await
-        .unwrap();
-    let value = |name: &str| {
-        let fields = vec![("a field".to_owned(), Value::Int(5))];
-        let name = name.trim_matches('"').to_owned();
-        Value::List(vec![Value::Udt {
-            keyspace: "odd_names".to_owned(),
-            name,
-            fields,
-        }])
-    };
-    let values = [
-        Value::List(vec![Value::Int(1)]),
-        value(names[0]),
-        value(names[1]),
-        value(names[2]),
-        value(names[3]),
-    ];
+        let insert = session
+            .prepare("INSERT INTO t (pk, v, v0, v1, v2, v3) VALUES (1, ?, ?, ?, ?, ?)")
+            .await
+            .unwrap();
+        let empty = session.execute("SELECT v FROM t", ()).await.unwrap();
+        let keyspace = &empty.columns()[0].keyspace;
+        let value = |name: &str| {
+            let fields = vec![("a field".to_owned(), Value::Int(5))];
+            let name = name.trim_matches('"').to_owned();
+            Value::List(vec![Value::Udt {
+                keyspace: keyspace.to_string(),
+                name,
+                fields,
+            }])
+        };
+        let values = [
+            Value::List(vec![Value::Int(1)]),
+            value(names[0]),
+            value(names[1]),
+            value(names[2]),
+            value(names[3]),
+        ];
 
-    session.execute(&insert, &values).await.unwrap();
+        session.execute(&insert, &values).await.unwrap();
 
-    let result = session
-        .execute("SELECT v, v0, v1, v2, v3 FROM t", ())
-        .await
-        .unwrap();
-    assert_eq!(result.one::<Vec<Value>>().unwrap(), values);
+        let result = session
+            .execute("SELECT v, v0, v1, v2, v3 FROM t", ())
+            .await
+            .unwrap();
+        assert_eq!(result.one::<Vec<Value>>().unwrap(), values);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_value_of_a_user_type_that_got_a_field_since_reads_the_new_field_as_null() {
-    let Some(session) = open_session("grown_type").await else {
-        return;
-    };
-    session
-        .execute("CREATE TYPE address (street text)", ())
-        .await
-        .unwrap();
-    session
-        .execute("CREATE TABLE t (pk int PRIMARY KEY, a frozen<address>)", ())
-        .await
-        .unwrap();
-    session
-        .execute("INSERT INTO t (pk, a) VALUES (1, {street: 'Via Roma'})", ())
-        .await
-        .unwrap();
+    in_each_mode("grown_type", async |session| {
+        session
+            .execute("CREATE TYPE address (street text)", ())
+            .await
+            .unwrap();
+        session
+            .execute("CREATE TABLE t (pk int PRIMARY KEY, a frozen<address>)", ())
+            .await
+            .unwrap();
+        session
+            .execute("INSERT INTO t (pk, a) VALUES (1, {street: 'Via Roma'})", ())
+            .await
+            .unwrap();
 
-    session
-        .execute("ALTER TYPE address ADD zip int", ())
-        .await
-        .unwrap();
+        session
+            .execute("ALTER TYPE address ADD zip int", ())
+            .await
+            .unwrap();
 
-    let result = session.execute("SELECT a FROM t", ()).await.unwrap();
-    assert_eq!(
-        result.one::<(Address,)>().unwrap(),
-        (Address {
-            street: "Via Roma".to_owned(),
-            zip: None
-        },)
-    );
+        let result = session.execute("SELECT a FROM t", ()).await.unwrap();
+        assert_eq!(
+            result.one::<(Address,)>().unwrap(),
+            (Address {
+                street: "Via Roma".to_owned(),
+                zip: None
+            },)
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_rust_type_that_does_not_fit_is_refused_before_anything_is_sent_or_read() {
-    let Some(session) = open_session("misfits").await else {
-        return;
-    };
-    session
-        .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
-        .await
-        .unwrap();
-    let insert = session
-        .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
-        .await
-        .unwrap();
-    session.execute(&insert, (1, 10)).await.unwrap();
+    in_each_mode("misfits", async |session| {
+        session
+            .execute("CREATE TABLE t (pk int PRIMARY KEY, v int)", ())
+            .await
+            .unwrap();
+        let insert = session
+            .prepare("INSERT INTO t (pk, v) VALUES (?, ?)")
+            .await
+            .unwrap();
+        session.execute(&insert, (1, 10)).await.unwrap();
 
-    let bound = insert.bind((1, 10_i64));
-    let few = insert.bind((1,));
-    let result = session.execute("SELECT v FROM t", ()).await.unwrap();
-    let read = result.rows::<(String,)>();
+        let bound = insert.bind((1, 10_i64));
+        let few = insert.bind((1,));
+        let result = session.execute("SELECT v FROM t", ()).await.unwrap();
+        let read = result.rows::<(String,)>();
 
-    assert!(bound.is_err(), "a bigint was bound to an int");
-    assert!(few.is_err(), "a value is missing");
-    assert!(read.is_err(), "an int was read as text");
+        assert!(bound.is_err(), "a bigint was bound to an int");
+        assert!(few.is_err(), "a value is missing");
+        assert!(read.is_err(), "an int was read as text");
+    })
+    .await;
 }
 
 /// Writes all samples as one row, and compares what the server gives back with what went.
