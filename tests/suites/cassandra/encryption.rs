@@ -73,14 +73,14 @@ async fn try_out(session: &Session) {
 fn refusal(outcome: Result<Session, SessionError>) -> (Option<TlsErrorKind>, String) {
     use messina_tokio::core::error::connect::ConnectCause;
     let error = outcome.map(drop).expect_err("not let in");
-    let kinds = error.failures().iter().map(|failure| match &failure.cause {
+    let mut kinds = error.failures().iter().map(|failure| match &failure.cause {
         NodeCause::Connect(error) => match &error.cause {
             ConnectCause::Tls(error) => Some(error.kind()),
             _ => None,
         },
         _ => None,
     });
-    (kinds.last().flatten(), error.to_string())
+    (kinds.next_back().flatten(), error.to_string())
 }
 
 #[tokio::test]

@@ -108,12 +108,12 @@ async fn refusal<R: Harness>(
     let session = builder::<R>(cluster).tls(plan).build();
     let outcome = within(&R::current().expect("a runtime"), session).await;
     let error = outcome.expect("in time").expect_err("not let in");
-    let kinds = error.failures().iter().map(|failure| match &failure.cause {
+    let mut kinds = error.failures().iter().map(|failure| match &failure.cause {
         NodeCause::Connect(error) => match &error.cause {
             ConnectCause::Tls(error) => Some(error.kind()),
             _ => None,
         },
         _ => None,
     });
-    kinds.last().flatten()
+    kinds.next_back().flatten()
 }
