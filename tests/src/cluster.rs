@@ -42,6 +42,10 @@ pub struct ClusterConfig {
     pub port: u16,
     /// The port on which the source port chooses the shard, if there is one.
     pub shard_aware_port: Option<u16>,
+    /// The port on which connections begin with the header of a proxy, if there is one.
+    pub proxied_port: Option<u16>,
+    /// The same where the source port that the proxy tells chooses the shard, if there is one.
+    pub proxied_shard_aware_port: Option<u16>,
     /// Decides host ids and tokens, so that two runs look the same.
     pub seed: u64,
 }
@@ -59,6 +63,8 @@ impl Default for ClusterConfig {
             compression: true,
             port: 9042,
             shard_aware_port: None,
+            proxied_port: None,
+            proxied_shard_aware_port: None,
             seed: 1,
         }
     }
@@ -177,6 +183,8 @@ impl Cluster {
     }
 
     /// Takes a new connection to a node; `None` when the node does not run.
+    ///
+    /// Behind a proxy, `peer` is whom the proxy names; its header is read by the caller.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -185,10 +193,7 @@ impl Cluster {
         peer: SocketAddr,
     ) -> Option<ConnectionId> {
         self.handle_timeout(now);
-        let local_port = match port_kind {
-            PortKind::Normal => self.config.port,
-            PortKind::ShardAware => self.config.shard_aware_port.unwrap_or(self.config.port),
-        };
+        let local_port = self.port(port_kind).unwrap_or(self.config.port);
         let found = self
             .nodes
             .get_mut(node)
@@ -281,18 +286,29 @@ impl Cluster {
         }
     }
 
-    /// The port on which the source port chooses the shard, if there is one.
+    /// The port of each node for connections of a kind, if there is one.
     #[must_use]
-    pub fn shard_aware_port(&self) -> Option<u16> {
-        self.config.shard_aware_port
+    pub fn port(&self, kind: PortKind) -> Option<u16> {
+        match kind {
+            PortKind::Normal => Some(self.config.port),
+            PortKind::ShardAware => self.config.shard_aware_port,
+            PortKind::Proxied => self.config.proxied_port,
+            PortKind::ProxiedShardAware => self.config.proxied_shard_aware_port,
+        }
     }
 
-    /// Says on which ports the nodes listen, when that is known only after they were made.
-    pub(crate) fn set_ports(&mut self, port: u16, shard_aware_port: Option<u16>) {
-        self.config.port = port;
-        self.config.shard_aware_port = shard_aware_port;
-        for node in &mut self.nodes {
-            node.address.set_port(port);
+    /// Says on which port the nodes listen, when that is known only after they were made.
+    pub(crate) fn set_port(&mut self, kind: PortKind, port: u16) {
+        match kind {
+            PortKind::Normal => {
+                self.config.port = port;
+                for node in &mut self.nodes {
+                    node.address.set_port(port);
+                }
+            }
+            PortKind::ShardAware => self.config.shard_aware_port = Some(port),
+            PortKind::Proxied => self.config.proxied_port = Some(port),
+            PortKind::ProxiedShardAware => self.config.proxied_shard_aware_port = Some(port),
         }
     }
 

@@ -25,6 +25,9 @@ struct Arguments {
     /// Opens a second port where the source port chooses the shard.
     #[arg(long)]
     shard_aware_port: bool,
+    /// Opens ports where connections begin with a PROXY header (version 2), and prints their numbers in a second line.
+    #[arg(long)]
+    proxied_ports: bool,
     /// The name of the first datacenter.
     #[arg(long, default_value = "dc1")]
     dc: String,
@@ -131,7 +134,8 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         .rack(&arguments.rack)
         .racks(arguments.racks)
         .tokens_per_node(arguments.tokens)
-        .shard_aware_port(arguments.shard_aware_port);
+        .shard_aware_port(arguments.shard_aware_port)
+        .proxied_ports(arguments.proxied_ports);
     if arguments.port != 0 {
         builder = builder.port(arguments.port);
     }
@@ -156,6 +160,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         cluster.execute(statement)?;
     }
     println!("{}", cluster.contact_points().join(","));
+    if arguments.proxied_ports {
+        let ports = [cluster.proxied_port(), cluster.proxied_shard_aware_port()];
+        let ports: Vec<String> = ports.iter().flatten().map(u16::to_string).collect();
+        println!("{}", ports.join(","));
+    }
     signals.forever().next();
     cluster.stop();
     Ok(())

@@ -12,12 +12,24 @@ pub enum PortKind {
     Normal,
     /// The source port chooses the shard.
     ShardAware,
+    /// The node chooses the shard; a proxy tells who the client is.
+    Proxied,
+    /// The source port that a proxy tells chooses the shard.
+    ProxiedShardAware,
+}
+
+impl PortKind {
+    /// Whether every connection begins with the header of a proxy.
+    pub(crate) fn is_proxied(self) -> bool {
+        matches!(self, Self::Proxied | Self::ProxiedShardAware)
+    }
 }
 
 /// How many connections each shard has.
 #[derive(Clone, Debug)]
 pub(crate) struct Shards {
     by_normal_port: Vec<u64>,
+    by_proxied_port: Vec<u64>,
 }
 
 impl Shards {
@@ -25,6 +37,7 @@ impl Shards {
     pub(crate) fn new(count: u16) -> Self {
         Self {
             by_normal_port: vec![0; usize::from(count.max(1))],
+            by_proxied_port: vec![0; usize::from(count.max(1))],
         }
     }
 
@@ -32,32 +45,35 @@ impl Shards {
         u16::try_from(self.by_normal_port.len()).unwrap_or(u16::MAX)
     }
 
+    /// The connections of each shard, where the node chooses; each port counts for itself.
+    fn counts_mut(&mut self, port: PortKind) -> Option<&mut Vec<u64>> {
+        match port {
+            PortKind::Normal => Some(&mut self.by_normal_port),
+            PortKind::Proxied => Some(&mut self.by_proxied_port),
+            PortKind::ShardAware | PortKind::ProxiedShardAware => None,
+        }
+    }
+
     /// Chooses the shard of a connection.
     ///
-    /// On the normal port that is the one with the fewest connections, the lowest of several.
+    /// Where the node chooses, that is the one with the fewest connections, the lowest of several.
     pub(crate) fn accept(&mut self, port: PortKind, peer: SocketAddr) -> u16 {
-        match port {
-            PortKind::ShardAware => peer.port() % self.count(),
-            PortKind::Normal => {
-                let fewest = self.by_normal_port.iter().min().copied().unwrap_or(0);
-                let at = self
-                    .by_normal_port
-                    .iter()
-                    .position(|count| *count == fewest)
-                    .unwrap_or(0);
-                if let Some(count) = self.by_normal_port.get_mut(at) {
-                    *count += 1;
-                }
-                u16::try_from(at).unwrap_or(0)
-            }
+        let Some(counts) = self.counts_mut(port) else {
+            return peer.port() % self.count();
+        };
+        let fewest = counts.iter().min().copied().unwrap_or(0);
+        let at = counts.iter().position(|count| *count == fewest);
+        let at = at.unwrap_or(0);
+        if let Some(count) = counts.get_mut(at) {
+            *count += 1;
         }
+        u16::try_from(at).unwrap_or(0)
     }
 
     /// A connection is gone.
     pub(crate) fn release(&mut self, port: PortKind, shard: u16) {
-        if port == PortKind::Normal
-            && let Some(count) = self.by_normal_port.get_mut(usize::from(shard))
-        {
+        let counts = self.counts_mut(port);
+        if let Some(count) = counts.and_then(|counts| counts.get_mut(usize::from(shard))) {
             *count = count.saturating_sub(1);
         }
     }
@@ -80,6 +96,7 @@ mod tests {
         assert_eq!(chosen, [0, 1, 2, 0]);
         shards.release(PortKind::Normal, 2);
         assert_eq!(shards.accept(PortKind::Normal, peer(1)), 2);
+        assert_eq!(shards.accept(PortKind::Proxied, peer(2)), 0);
     }
 
     #[test]
@@ -89,6 +106,7 @@ mod tests {
             shards.accept(PortKind::ShardAware, peer(40_000)),
             40_000 % 3
         );
+        assert_eq!(shards.accept(PortKind::ProxiedShardAware, peer(7)), 1);
         assert_eq!(shards.accept(PortKind::Normal, peer(1)), 0);
     }
 }

@@ -18,6 +18,7 @@ pub struct SimulatedClusterBuilder {
     config: ClusterConfig,
     port: Option<u16>,
     shard_aware: bool,
+    proxied: bool,
     #[cfg(feature = "tls")]
     tls: Option<super::Tls>,
 }
@@ -100,6 +101,14 @@ impl SimulatedClusterBuilder {
         self
     }
 
+    /// Opens ports where connections begin with a header of the PROXY protocol, version 2 (default: no): one, and
+    /// another one when there is a shard-aware port.
+    #[must_use]
+    pub fn proxied_ports(mut self, open: bool) -> Self {
+        self.proxied = open;
+        self
+    }
+
     /// Encrypts all connections (default: none); see [`SimulatedCluster::authority`] for whom clients have to trust.
     #[cfg(feature = "tls")]
     #[must_use]
@@ -126,26 +135,32 @@ impl SimulatedClusterBuilder {
             .and_then(|passed| i64::try_from(passed.as_micros()).ok())
             .unwrap_or(0);
         let mut cluster = Cluster::new(Instant::now(), unix_micros, self.config.clone());
-        let normal = self.listen(&cluster, self.port)?;
-        let port = normal.first().map_or(0, |(_, address, _)| address.port());
-        cluster.set_ports(port, None);
-        let mut listeners = normal;
-        if self.shard_aware {
-            let second = self.listen(&cluster, None)?;
-            cluster.set_ports(port, second.first().map(|(_, address, _)| address.port()));
-            listeners.extend(second);
+        let mut listeners = Vec::new();
+        for (kind, port, is_open) in [
+            (PortKind::Normal, self.port, true),
+            (PortKind::ShardAware, None, self.shard_aware),
+            (PortKind::Proxied, None, self.proxied),
+            (
+                PortKind::ProxiedShardAware,
+                None,
+                self.proxied && self.shard_aware,
+            ),
+        ] {
+            if !is_open {
+                continue;
+            }
+            let found = self.listen(&cluster, port)?;
+            let port = found.first().map_or(0, |(_, address, _)| address.port());
+            cluster.set_port(kind, port);
+            listeners.extend(found.into_iter().map(|listening| (kind, listening)));
         }
+        let port = cluster.port(PortKind::Normal).unwrap_or(0);
         let poll = Poll::new().map_err(StartError::Thread)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(StartError::Thread)?;
         let (commands, inbox) = channel();
         let tls = self.tls_server();
         let mut server = Server::new(poll, cluster, inbox, tls.clone());
-        for (node, address, listener) in listeners {
-            let kind = if address.port() == port {
-                PortKind::Normal
-            } else {
-                PortKind::ShardAware
-            };
+        for (kind, (node, address, listener)) in listeners {
             server
                 .add_listener(node, kind, listener)
                 .map_err(|source| StartError::Listen { address, source })?;

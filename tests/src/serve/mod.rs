@@ -1,6 +1,7 @@
 //! Runs a simulated cluster on real loopback addresses with one thread. What the nodes answer is decided elsewhere.
 
 mod builder;
+mod proxy;
 mod sockets;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
@@ -18,7 +19,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use crate::cluster::Cluster;
-use crate::node::{CqlError, Interceptor, NodeStatistics, Reaction, SeenRequest};
+use crate::node::{CqlError, Interceptor, NodeStatistics, PortKind, Reaction, SeenRequest};
 
 pub use builder::SimulatedClusterBuilder;
 use sockets::Command;
@@ -89,6 +90,24 @@ impl SimulatedCluster {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port of every node on which the source port chooses the shard, if it was opened.
+    #[must_use]
+    pub fn shard_aware_port(&self) -> Option<u16> {
+        self.with(|cluster, _| cluster.port(PortKind::ShardAware))
+    }
+
+    /// The port of every node on which connections begin with the header of a proxy, if it was opened.
+    #[must_use]
+    pub fn proxied_port(&self) -> Option<u16> {
+        self.with(|cluster, _| cluster.port(PortKind::Proxied))
+    }
+
+    /// The same where the source port that the proxy tells chooses the shard, if it was opened.
+    #[must_use]
+    pub fn proxied_shard_aware_port(&self) -> Option<u16> {
+        self.with(|cluster, _| cluster.port(PortKind::ProxiedShardAware))
     }
 
     /// The host id of one node.

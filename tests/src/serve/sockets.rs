@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
+use super::proxy::ProxyHeader;
 use super::tls::{Heard, TlsServer, TlsStream};
 use crate::cluster::{Cluster, ClusterOutput, ConnectionId};
 use crate::node::PortKind;
@@ -47,7 +48,7 @@ struct Listener {
 }
 
 struct Stream {
-    id: ConnectionId,
+    caller: Caller,
     socket: TcpStream,
     tls: Option<TlsStream>,
     /// Bytes that the socket did not take yet.
@@ -57,6 +58,19 @@ struct Stream {
     wants_write: bool,
     /// There may be more to read than one turn allowed.
     readable: bool,
+}
+
+/// Who is at the other end.
+enum Caller {
+    Known(ConnectionId),
+    /// A proxy that has still to say for whom it speaks.
+    Unnamed {
+        node: usize,
+        kind: PortKind,
+        peer: SocketAddr,
+        /// What it has said so far.
+        said: Vec<u8>,
+    },
 }
 
 impl Server {
@@ -188,8 +202,18 @@ impl Server {
     }
 
     fn adopt(&mut self, node: usize, kind: PortKind, mut socket: TcpStream, peer: SocketAddr) {
-        let Some(id) = self.cluster.accept(Instant::now(), node, kind, peer) else {
-            return;
+        let caller = if kind.is_proxied() {
+            Caller::Unnamed {
+                node,
+                kind,
+                peer,
+                said: Vec::new(),
+            }
+        } else {
+            match self.cluster.accept(Instant::now(), node, kind, peer) {
+                Some(id) => Caller::Known(id),
+                None => return,
+            }
         };
         let token = self.new_token();
         // Answers are small and must not wait for each other.
@@ -201,11 +225,16 @@ impl Server {
             .register(&mut socket, token, interest)
             .is_err()
         {
-            self.cluster.handle_closed(id);
+            if let Caller::Known(id) = caller {
+                self.cluster.handle_closed(id);
+            }
             return;
         }
+        if let Caller::Known(id) = caller {
+            self.tokens.insert(id, token);
+        }
         let stream = Stream {
-            id,
+            caller,
             socket,
             tls: self.tls.as_ref().and_then(TlsServer::accept),
             waiting: Vec::new(),
@@ -215,7 +244,6 @@ impl Server {
             readable: false,
         };
         self.streams.insert(token, stream);
-        self.tokens.insert(id, token);
     }
 
     fn read(&mut self, token: Token) {
@@ -227,21 +255,68 @@ impl Server {
                 stream.readable = false;
                 return;
             }
-            let id = stream.id;
-            match stream.socket.read(&mut self.buffer) {
-                Ok(0) => {
+            match (stream.socket.read(&mut self.buffer), &stream.caller) {
+                (Ok(0), Caller::Known(id)) => {
+                    let id = *id;
                     stream.eof = true;
                     stream.readable = false;
                     self.cluster.handle_eof(Instant::now(), id);
                 }
-                Ok(len) => self.hear(token, id, len),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => stream.readable = false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => {
+                (Ok(0), Caller::Unnamed { .. }) => {
+                    self.forget(token);
+                    return;
+                }
+                (Ok(len), Caller::Known(id)) => {
+                    let id = *id;
+                    self.hear(token, id, len);
+                }
+                (Ok(len), Caller::Unnamed { .. }) => self.introduce(token, len),
+                (Err(error), _) if error.kind() == ErrorKind::WouldBlock => {
+                    stream.readable = false;
+                }
+                (Err(error), _) if error.kind() == ErrorKind::Interrupted => {}
+                (Err(_), _) => {
                     self.forget(token);
                     return;
                 }
             }
+        }
+    }
+
+    /// Takes what is in the buffer as the words of a proxy, and what follows them as those of its client.
+    fn introduce(&mut self, token: Token, len: usize) {
+        let Some(stream) = self.streams.get_mut(&token) else {
+            return;
+        };
+        let Caller::Unnamed {
+            node,
+            kind,
+            peer,
+            said,
+        } = &mut stream.caller
+        else {
+            return;
+        };
+        said.extend_from_slice(self.buffer.get(..len).unwrap_or(&[]));
+        let (header_len, client) = match ProxyHeader::read(said) {
+            ProxyHeader::Incomplete => return,
+            ProxyHeader::Nonsense => return self.forget(token),
+            ProxyHeader::Whole { len, client } => (len, client),
+        };
+        let peer = client.unwrap_or(*peer);
+        let Some(id) = self.cluster.accept(Instant::now(), *node, *kind, peer) else {
+            return self.forget(token);
+        };
+        // No more than was read just now follows the header, so the buffer has room for it.
+        let rest = said.get(header_len..).unwrap_or(&[]);
+        let rest_len = rest.len().min(self.buffer.len());
+        for (to, from) in self.buffer.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        stream.caller = Caller::Known(id);
+        self.tokens.insert(id, token);
+        if 0 < rest_len {
+            self.hear(token, id, rest_len);
         }
     }
 
@@ -326,12 +401,15 @@ impl Server {
         let Some(address) = self.cluster.address(node) else {
             return;
         };
-        let second = self.cluster.shard_aware_port();
-        let ports = [(address.port(), PortKind::Normal)];
-        let ports = ports
-            .into_iter()
-            .chain(second.map(|port| (port, PortKind::ShardAware)));
-        for (port, kind) in ports {
+        for kind in [
+            PortKind::Normal,
+            PortKind::ShardAware,
+            PortKind::Proxied,
+            PortKind::ProxiedShardAware,
+        ] {
+            let Some(port) = self.cluster.port(kind) else {
+                continue;
+            };
             // Whoever asked for the node finds out by connecting.
             if let Ok(socket) = TcpListener::bind(SocketAddr::new(address.ip(), port)) {
                 let _ = self.add_listener(node, kind, socket);
@@ -346,8 +424,10 @@ impl Server {
         let _ = self.poll.registry().deregister(&mut stream.socket);
         // What the client sent last is read, or closing would destroy what it has not read yet.
         while let Ok(1..) = stream.socket.read(&mut self.buffer) {}
-        self.tokens.remove(&stream.id);
-        self.cluster.handle_closed(stream.id);
+        if let Caller::Known(id) = stream.caller {
+            self.tokens.remove(&id);
+            self.cluster.handle_closed(id);
+        }
     }
 }
 

@@ -87,3 +87,75 @@ fn cql_can_be_run_without_a_connection() {
         CqlError::ALREADY_EXISTS
     );
 }
+
+/// The header of a proxy that speaks for a client with this port.
+fn proxy_header(port: u16) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
+    header.extend([192, 0, 2, 9, 127, 0, 0, 1]);
+    header.extend(port.to_be_bytes());
+    header.extend([0, 0]);
+    header
+}
+
+/// The value of a key in the answer to OPTIONS.
+fn supported(stream: &mut TcpStream, key: &str) -> String {
+    stream.write_all(&OPTIONS).unwrap();
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).unwrap();
+    let mut body = vec![0; usize::from(header[7]) << 8 | usize::from(header[8])];
+    stream.read_exact(&mut body).unwrap();
+    // Key, a list of one, the value: each text has two bytes of length before it.
+    let key = [
+        &u16::try_from(key.len()).unwrap().to_be_bytes(),
+        key.as_bytes(),
+        &[0, 1],
+    ]
+    .concat();
+    let at = body.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    let len = usize::from(body[at + 1]);
+    String::from_utf8(body[at + 2..at + 2 + len].to_vec()).unwrap()
+}
+
+#[test]
+fn behind_a_proxy_the_port_that_it_tells_chooses_the_shard() {
+    let cluster = SimulatedCluster::builder()
+        .nodes(2)
+        .shards(5)
+        .shard_aware_port(true)
+        .proxied_ports(true)
+        .start()
+        .unwrap();
+    let ip = cluster.address(1).ip();
+    let ports = [cluster.proxied_port(), cluster.proxied_shard_aware_port()].map(Option::unwrap);
+    for (client, shard) in [(40_003, "3"), (40_001, "1")] {
+        let mut stream = TcpStream::connect((ip, ports[1])).unwrap();
+        // The header comes in two pieces, the second one with a request behind it.
+        let header = proxy_header(client);
+        stream.write_all(&header[..5]).unwrap();
+        stream.write_all(&header[5..]).unwrap();
+        assert_eq!(supported(&mut stream, "SCYLLA_SHARD"), shard);
+    }
+    // Where the node chooses, it fills its shards one after the other.
+    let mut streams = Vec::new();
+    for shard in ["0", "1"] {
+        let mut stream = TcpStream::connect((ip, ports[0])).unwrap();
+        stream
+            .write_all(&[proxy_header(40_004), OPTIONS.to_vec()].concat())
+            .unwrap();
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).unwrap();
+        let mut body = vec![0; usize::from(header[7]) << 8 | usize::from(header[8])];
+        stream.read_exact(&mut body).unwrap();
+        assert_eq!(supported(&mut stream, "SCYLLA_SHARD"), shard);
+        streams.push(stream);
+    }
+    // Whoever begins otherwise is let go without a word.
+    let mut stream = TcpStream::connect((ip, ports[0])).unwrap();
+    stream.write_all(&OPTIONS).unwrap();
+    assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0);
+    assert_eq!(
+        cluster.statistics(1).open,
+        2,
+        "only those that were introduced count"
+    );
+}
