@@ -170,7 +170,8 @@ impl<R: Runtime> Call<R> {
                         host: target.host,
                         shard: target.shard,
                     };
-                    let coordinator = Coordinator::of(place, &routing);
+                    let coordinator =
+                        Coordinator::of(place, &routing).map(|own| own.served_on(lane.shard()));
                     *self = Self::Straight(Straight {
                         flight: InFlight::new(lane, ticket),
                         place,
@@ -259,8 +260,10 @@ impl<R: Runtime> Call<R> {
             .map(|lane| lane.info().features)
             .unwrap_or_default();
         let place = winding.execution.coordinator();
-        let coordinator =
-            place.and_then(|place| Coordinator::of(place, &shared.published.routing()));
+        let shard = winding.answered.as_ref().and_then(|lane| lane.shard());
+        let coordinator = place
+            .and_then(|place| Coordinator::of(place, &shared.published.routing()))
+            .map(|own| own.served_on(shard));
         let attempts = winding.execution.attempts();
         Poll::Ready(read(
             source,

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use messina_core::conn::{CloseReason, ConnectionInfo, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use messina_core::error::protocol::FrameEncodeError;
+use messina_core::routing::Shard;
 use messina_core::wire::{
     EncodedRef, FrameSink, LargeValue, Opcode, ProtocolFeatures, RequestRef, ResponseFrame,
 };
@@ -246,6 +247,12 @@ impl Lane {
     /// Returns how many requests wait for their answer on this connection.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Returns the shard that serves the connection, where the server tells.
+    #[inline]
+    pub(crate) fn shard(&self) -> Option<Shard> {
+        self.info.shard.map(|info| info.shard)
     }
 
     /// Says whether a further request would have to wait for one of those on the wire.

@@ -73,7 +73,9 @@ fn settings(input: &mut Input<'_>) -> SessionConfig {
         ReadinessRule::ControlConnection,
         ReadinessRule::Quorum,
         ReadinessRule::AllTried,
+        ReadinessRule::EveryShard,
     ]);
+    config.pool.connection_age_max = (choice & 0x40 != 0).then(|| Duration::from_secs(30));
     config
 }
 
@@ -231,10 +233,10 @@ impl Bench {
             address: conn.address.clone(),
             features: features(choice & 0x1e),
             shard: (choice & 0x20 != 0).then_some(ShardInfo {
-                shard: Shard(0),
+                shard: Shard(u16::from(choice >> 2 & 3) % shards),
                 shards,
                 ignore_msb: choice & 0x3f,
-                port: None,
+                port: (choice & 0x10 != 0).then_some(19_042),
                 tls_port: None,
             }),
             host_id: told,
@@ -273,8 +275,13 @@ impl Bench {
 
     fn lose(&mut self, input: &mut Input<'_>) {
         if let Some(id) = self.pick(input, true) {
-            let replies_first = input.byte() & 1 == 0;
-            self.closed(id, replies_first);
+            let how = input.byte();
+            if how & 6 == 6 {
+                let error = ConnectionError::Orphans { count: 2_000 };
+                self.plane.handle_draining(self.now, id, error);
+                self.drain();
+            }
+            self.closed(id, how & 1 == 0);
         }
     }
 

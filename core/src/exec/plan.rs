@@ -167,7 +167,7 @@ pub struct Coordinator {
     pub host_id: Uuid,
     /// The node's address, as the cluster gives it to clients.
     pub address: SocketAddr,
-    /// The shard that was asked for.
+    /// The shard that was asked for, or where known the one whose connection served the request.
     pub shard: Option<Shard>,
     /// Its place in the routing snapshots; a paged read goes on there.
     pub place: Planned,
@@ -183,6 +183,14 @@ impl Coordinator {
             shard: place.shard,
             place,
         })
+    }
+
+    /// Tells the shard of the connection that served the request.
+    #[inline]
+    #[must_use]
+    pub fn served_on(mut self, shard: Option<Shard>) -> Self {
+        self.shard = shard;
+        self
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod close;
 mod requests;
+mod shards;
 mod start;
 mod support;
 mod tls;
