@@ -33,7 +33,7 @@ use crate::lane::{Arena, Delivery, Lane, Refused};
 use crate::mailbox::Mailbox;
 use crate::runtime::Runtime;
 use crate::session::Shared;
-use crate::source::Source;
+use crate::source::{Encoded, Source};
 
 /// A request that is under way.
 pub(crate) enum Call<R: Runtime> {
@@ -148,42 +148,14 @@ impl<R: Runtime> Call<R> {
             .map_err(RequestError::from)?;
         let straight = only.is_none() && aim.prefer.is_none() && source.is_plain();
         if straight && goes_straight(profile) {
-            let request = PlanRequest {
-                table: encoded.table,
-                token: encoded.token,
-                stable: source.is_conditional() || settings.consistency.is_serial(),
+            let outline = Outline {
+                now,
+                settings,
                 seed,
             };
-            if let Some(target) = first_target(
-                &request,
-                profile,
-                &routing,
-                &LaneConnections(&shared.mailbox),
-            ) {
-                let lane = target.handle;
-                let submitted = lane.submit(settings.deadline, cx.waker(), |arena, features| {
-                    encode(source, &settings, encoded.values, features, arena)
-                });
-                // A lane that refuses is left to the long way, which chooses it again and reports why.
-                if let Ok(ticket) = submitted {
-                    let place = Planned {
-                        host: target.host,
-                        shard: target.shard,
-                    };
-                    let coordinator =
-                        Coordinator::of(place, &routing).map(|own| own.served_on(lane.shard()));
-                    *self = Self::Straight(Straight {
-                        flight: InFlight::new(lane, ticket),
-                        place,
-                        coordinator,
-                        since: now,
-                        settings,
-                        table: encoded.table,
-                        token: encoded.token,
-                        seed,
-                    });
-                    return Ok(true);
-                }
+            if let Some(straight) = outline.send(shared, source, &encoded, profile, &routing, cx) {
+                *self = Self::Straight(straight);
+                return Ok(true);
             }
         }
         let mut plan = ExecutionPlan::new(source.kind(), Arc::clone(profile), settings, seed);
@@ -274,6 +246,63 @@ impl<R: Runtime> Call<R> {
                 attempts,
             },
         ))
+    }
+}
+
+/// A request about to go straight.
+struct Outline {
+    now: Instant,
+    settings: RequestSettings,
+    seed: u64,
+}
+
+impl Outline {
+    /// Sends the request to its first node; nothing when there is none, or when its lane refuses: the long way
+    /// chooses the same node again and reports why.
+    #[inline]
+    fn send<R: Runtime>(
+        self,
+        shared: &Shared<R>,
+        source: &impl Source,
+        encoded: &Encoded<'_>,
+        profile: &ExecutionProfile,
+        routing: &Routing<Arc<Lane>>,
+        cx: &Context<'_>,
+    ) -> Option<Straight> {
+        let Self {
+            now,
+            settings,
+            seed,
+        } = self;
+        let request = PlanRequest {
+            table: encoded.table,
+            token: encoded.token,
+            stable: source.is_conditional() || settings.consistency.is_serial(),
+            seed,
+        };
+        let connections = LaneConnections(&shared.mailbox);
+        let target = first_target(&request, profile, routing, &connections)?;
+        let lane = target.handle;
+        let submitted = lane.submit(settings.deadline, cx.waker(), |arena, features| {
+            encode(source, &settings, encoded.values, features, arena)
+        });
+        let ticket = submitted.ok()?;
+        let place = Planned {
+            host: target.host,
+            shard: target.shard,
+        };
+        let coordinator = Coordinator::of(place, routing);
+        let coordinator = coordinator.map(|own| own.served_on(lane.shard()));
+        Some(Straight {
+            flight: InFlight::new(lane, ticket),
+            place,
+            coordinator,
+            since: now,
+            settings,
+            table: encoded.table,
+            token: encoded.token,
+            seed,
+        })
     }
 }
 
