@@ -1,20 +1,24 @@
 //! Owns a connection that is driven by an input, and the checks of what it does.
 //! Leaves out which settings and which first steps a target chooses.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod milestones;
+mod peer;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
 use messina_core::conn::{
     CloseReason, Connection, ConnectionOutput, ConnectionPlan, StreamKey, SubmitError, Ticket,
 };
-use messina_core::error::connect::{AttemptErrorKind, ConnectCause, ConnectionError, Fate};
-use messina_core::notify::Note;
-use messina_core::wire::{
-    Compression, Flags, Opcode, ParamsRef, RawHeader, RequestOptionsRef, RequestRef,
-};
+use messina_core::wire::{Compression, Flags, Opcode, ParamsRef, RequestOptionsRef, RequestRef};
 
+use self::milestones::milestone;
+use self::peer::{OFFER_OF_LZ4, Peer, error, string, supported};
 use crate::input::Input;
+
+pub use self::milestones::Milestones;
+pub(crate) use self::peer::frame;
 
 /// Drives a connection and checks, after each input, that its outputs keep the promises:
 ///
@@ -29,14 +33,7 @@ pub(crate) struct Bench {
     waiting: BTreeMap<u64, StreamKey>,
     /// Keys of requests that are over; they must be harmless.
     stale: VecDeque<StreamKey>,
-    /// What was written and is not a whole frame yet.
-    wire: Vec<u8>,
-    /// What arrived and is not a whole frame yet, as far as it makes sense.
-    arrived: Vec<u8>,
-    /// Whether the peer said something of its own, which may answer requests that it was never asked.
-    raw: bool,
-    /// Requests that the peer has seen and not answered: stream and opcode.
-    asked: VecDeque<(i16, u8)>,
+    peer: Peer,
     ready: bool,
     draining: bool,
     closed: bool,
@@ -47,23 +44,17 @@ pub(crate) struct Bench {
     seen: Milestones,
 }
 
-/// What happened in a run, by name; to see whether inputs reach what they are meant to.
-pub type Milestones = BTreeSet<&'static str>;
-
 impl Bench {
     pub(crate) fn new(plan: ConnectionPlan) -> Self {
         let now = Instant::now();
         Self {
+            peer: Peer::new(plan.version),
             conn: Connection::new(now, plan),
             now,
             origin: now,
             next_ticket: 0,
             waiting: BTreeMap::new(),
             stale: VecDeque::new(),
-            wire: Vec::new(),
-            raw: false,
-            arrived: Vec::new(),
-            asked: VecDeque::new(),
             ready: false,
             draining: false,
             closed: false,
@@ -90,22 +81,28 @@ impl Bench {
 
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() & 0x1f {
-            0..=3 => {
-                let bytes = input.stretch();
-                self.receive_raw(bytes);
+            step @ 0..=3 => {
+                let said = self.peer.say_raw(input.stretch(), step != 3);
+                self.receive(&said);
             }
-            4 | 5 => {
+            4 => {
                 let len = usize::from(input.short() & 0x3fff);
                 let bytes = input.take(len);
-                self.receive_raw(bytes);
+                self.peer.say_bare(bytes);
+                self.receive(bytes);
+            }
+            5 => {
+                let len = usize::from(input.short() & 0x3fff);
+                let said = self.peer.say_raw(input.take(len), true);
+                self.receive(&said);
             }
             6 | 7 => self.answer_well(input),
             8 => self.answer_with(input),
             9 => self.answer_packed(input),
             10 => self.answer_all(),
             11 => {
-                let body = input.stretch();
-                self.receive_raw(&frame(-1, Opcode::Event.byte(), body));
+                let event = self.peer.frame(-1, Opcode::Event.byte(), input.stretch());
+                self.answer(event);
             }
             12 => self.receive_in_pieces(input),
             13..=15 => self.submit(input),
@@ -168,46 +165,26 @@ impl Bench {
             // A frame has nine bytes and becomes an output or a reply; in the handshake warnings are added.
             self.budget += len / 9 + 1;
             self.conn.handle_received(self.now, len);
-            self.arrived.extend_from_slice(&rest[..len]);
-            self.strike_out();
             rest = &rest[len..];
-        }
-    }
-
-    /// Strikes out requests that any whole frame answered: their streams may be used again.
-    fn strike_out(&mut self) {
-        while let Some((head, rest)) = self.arrived.split_first_chunk::<9>() {
-            let raw = RawHeader::parse(head);
-            // After a length that makes no sense the connection is over.
-            let Ok(len) = usize::try_from(raw.length) else {
-                return;
-            };
-            if rest.len() < len {
-                return;
-            }
-            self.asked.retain(|(stream, _)| *stream != raw.stream);
-            self.arrived.drain(..9 + len);
         }
     }
 
     fn receive_in_pieces(&mut self, input: &mut Input<'_>) {
         let piece = usize::from(input.byte()).max(1);
-        let bytes = input.stretch();
-        bytes
-            .chunks(piece)
-            .for_each(|piece| self.receive_raw(piece));
+        let said = self.peer.say_raw(input.stretch(), true);
+        said.chunks(piece).for_each(|piece| self.receive(piece));
     }
 
-    fn receive_raw(&mut self, bytes: &[u8]) {
-        self.raw = true;
-        self.receive(bytes);
+    /// Lets a whole frame arrive.
+    fn answer(&mut self, frame: Vec<u8>) {
+        let said = self.peer.wrap(frame);
+        self.receive(&said);
     }
 
     /// Answers the oldest or another request as a server would.
     fn answer_well(&mut self, input: &mut Input<'_>) {
         self.write(usize::MAX);
-        let at = input.below(4).min(self.asked.len().saturating_sub(1));
-        let Some((stream, opcode)) = self.asked.remove(at) else {
+        let Some((stream, opcode)) = self.peer.next_asked(input.below(4)) else {
             return;
         };
         let choice = input.byte();
@@ -231,26 +208,28 @@ impl Bench {
             _ if choice & 7 == 7 => (Opcode::Error, error(0x2200, "no")),
             _ => (Opcode::Result, vec![0, 0, 0, 1]),
         };
-        self.receive(&frame(stream, answer.byte(), &body));
+        self.answer(self.peer.frame(stream, answer.byte(), &body));
+        if matches!(answer, Opcode::Ready | Opcode::Authenticate) {
+            self.peer.start_segments();
+        }
     }
 
     /// Answers a request with an opcode and a body of the input's choice.
     fn answer_with(&mut self, input: &mut Input<'_>) {
         self.write(usize::MAX);
-        let at = input.below(8).min(self.asked.len().saturating_sub(1));
-        let Some((stream, _)) = self.asked.remove(at) else {
+        let Some((stream, _)) = self.peer.next_asked(input.below(8)) else {
             return;
         };
         let opcode = input.choose(&[0x08, 0x08, 0x08, 0x00, 0x02, 0x03, 0x06, 0x0c, 0x0e, 0x10]);
         let body = input.stretch();
-        self.receive(&frame(stream, opcode, body));
+        self.peer.said_odd();
+        self.answer(self.peer.frame(stream, opcode, body));
     }
 
     /// Answers a request with a compressed body, or one that only says that it is.
     fn answer_packed(&mut self, input: &mut Input<'_>) {
         self.write(usize::MAX);
-        let at = input.below(8).min(self.asked.len().saturating_sub(1));
-        let Some((stream, opcode)) = self.asked.remove(at) else {
+        let Some((stream, opcode)) = self.peer.next_asked(input.below(8)) else {
             return;
         };
         let choice = input.byte();
@@ -268,20 +247,24 @@ impl Bench {
             Some(Opcode::Startup) => Opcode::Authenticate,
             _ => Opcode::Result,
         };
-        let mut bytes = frame(stream, opcode.byte(), &packed);
+        let mut bytes = self.peer.frame(stream, opcode.byte(), &packed);
         bytes[1] = Flags::COMPRESSION.bits();
-        self.receive(&bytes);
+        self.peer.said_odd();
+        self.answer(bytes);
     }
 
     pub(crate) fn answer_all(&mut self) {
         self.write(usize::MAX);
-        while let Some((stream, opcode)) = self.asked.pop_front() {
-            let answer = match Opcode::from_byte(opcode) {
-                Some(Opcode::Options) => frame(stream, 0x06, OFFER_OF_LZ4),
-                Some(Opcode::Startup) => frame(stream, 0x02, &[]),
-                _ => frame(stream, 0x08, &[0, 0, 0, 1]),
+        while let Some((stream, opcode)) = self.peer.next_asked(0) {
+            let (answer, body): (u8, &[u8]) = match Opcode::from_byte(opcode) {
+                Some(Opcode::Options) => (0x06, OFFER_OF_LZ4),
+                Some(Opcode::Startup) => (0x02, &[]),
+                _ => (0x08, &[0, 0, 0, 1]),
             };
-            self.receive(&answer);
+            self.answer(self.peer.frame(stream, answer, body));
+            if opcode == Opcode::Startup.byte() {
+                self.peer.start_segments();
+            }
         }
     }
 
@@ -395,7 +378,7 @@ impl Bench {
             for slice in &slices[..count] {
                 assert!(!slice.is_empty(), "an empty slice to write");
                 let len = slice.len().min(left - taken);
-                self.wire.extend_from_slice(&slice[..len]);
+                self.peer.hear(&slice[..len]);
                 taken += len;
             }
             if taken == 0 {
@@ -404,25 +387,7 @@ impl Bench {
             self.conn.handle_transmitted(self.now, taken);
             left -= taken;
         }
-        self.see();
-    }
-
-    fn see(&mut self) {
-        let mut seen = 0;
-        while let Some((head, rest)) = self.wire[seen..].split_first_chunk::<9>() {
-            let raw = RawHeader::parse(head);
-            let len = usize::try_from(raw.length).expect("our own lengths are positive");
-            if rest.len() < len {
-                break;
-            }
-            assert_eq!(raw.version, 4);
-            let taken = self.asked.iter().any(|(stream, _)| *stream == raw.stream);
-            assert!(self.raw || !taken, "stream {} is used twice", raw.stream);
-            self.asked.retain(|(stream, _)| *stream != raw.stream);
-            self.asked.push_back((raw.stream, raw.opcode));
-            seen += 9 + len;
-        }
-        self.wire.drain(..seen);
+        self.peer.see();
     }
 
     /// Takes all outputs and checks them.
@@ -486,113 +451,6 @@ impl Bench {
         self.seen
     }
 }
-
-fn milestone(output: &ConnectionOutput) -> &'static str {
-    match output {
-        ConnectionOutput::Ready(_) => "ready",
-        ConnectionOutput::Reply { reply: Ok(_), .. } => "answered",
-        ConnectionOutput::Reply {
-            reply: Err(error), ..
-        } => match (&error.kind, error.fate) {
-            (AttemptErrorKind::Expired, Fate::NotSent) => "expired before it was sent",
-            (AttemptErrorKind::Expired, _) => "expired",
-            (_, Fate::NotSent) => "lost before it was sent",
-            _ => "lost",
-        },
-        ConnectionOutput::Event(_) => "event",
-        ConnectionOutput::Note(Note::EventUnreadable { .. }) => "event unreadable",
-        ConnectionOutput::Note(Note::EventUnknown { .. }) => "event unknown",
-        ConnectionOutput::Note(Note::ServerWarning { .. }) => "warning",
-        ConnectionOutput::Draining(ConnectionError::Orphans { .. }) => "too many orphans",
-        ConnectionOutput::Draining(_) => "draining",
-        ConnectionOutput::Closed(error) => match error {
-            ConnectionError::Protocol(_) => "closed: protocol",
-            ConnectionError::Server(_) => "closed: error of the server",
-            ConnectionError::KeepaliveTimeout(_) => "closed: silence",
-            ConnectionError::Connect(error) => match error.cause {
-                ConnectCause::Timeout => "not opened: time-out",
-                ConnectCause::Server(_) => "not opened: refused",
-                ConnectCause::Protocol(_) => "not opened: protocol",
-                ConnectCause::Version { .. } => "not opened: version",
-                ConnectCause::NoCredentials { .. } => "not opened: no credentials",
-                ConnectCause::AuthenticatorRefused { .. } => "not opened: authenticator",
-                ConnectCause::UnexpectedChallenge => "not opened: challenge",
-                _ => "not opened",
-            },
-            _ => "closed",
-        },
-        _ => "note",
-    }
-}
-
-/// Builds a response frame.
-pub(crate) fn frame(stream: i16, opcode: u8, body: &[u8]) -> Vec<u8> {
-    let [s0, s1] = stream.to_be_bytes();
-    let mut bytes = vec![0x84, 0, s0, s1, opcode];
-    let length = u32::try_from(body.len()).expect("inputs are short");
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(body);
-    bytes
-}
-
-fn string(text: &str) -> Vec<u8> {
-    let length = u16::try_from(text.len()).expect("texts are short");
-    let mut bytes = length.to_be_bytes().to_vec();
-    bytes.extend(text.as_bytes());
-    bytes
-}
-
-fn error(code: i32, text: &str) -> Vec<u8> {
-    let mut bytes = code.to_be_bytes().to_vec();
-    bytes.extend(string(text));
-    bytes
-}
-
-/// Offers some of what servers offer, with values of the input's choice.
-fn supported(input: &mut Input<'_>, choice: u8) -> Vec<u8> {
-    let count = u16::from(choice & 0x0f);
-    let mut body = count.to_be_bytes().to_vec();
-    for _ in 0..count {
-        let (key, usual) = input.choose(&OFFERS);
-        body.extend(string(key));
-        body.extend([0, 1]);
-        match input.byte() {
-            0..=0xbf => body.extend(string(usual)),
-            _ => {
-                let value = input.stretch();
-                body.extend([0, u8::try_from(value.len()).unwrap_or(0)]);
-                body.extend(value);
-            }
-        }
-    }
-    body
-}
-
-/// Offers one kind of compression; whether it is wanted is up to the settings.
-const OFFER_OF_LZ4: &[u8] = b"\0\x01\0\x0bCOMPRESSION\0\x01\0\x03lz4";
-
-const OFFERS: [(&str, &str); 14] = [
-    ("CQL_VERSION", "3.3.1"),
-    ("COMPRESSION", "lz4"),
-    ("CLIENT_OPTIONS", ""),
-    ("SCYLLA_SHARD", "2"),
-    ("SCYLLA_NR_SHARDS", "4"),
-    ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin"),
-    ("SCYLLA_SHARDING_IGNORE_MSB", "12"),
-    ("SCYLLA_SHARD_AWARE_PORT", "19042"),
-    ("SCYLLA_HOST_ID", "6a1b2c3d-0000-4000-8000-000000000001"),
-    (
-        "SCYLLA_LWT_ADD_METADATA_MARK",
-        "LWT_OPTIMIZATION_META_BIT_MASK=2147483648",
-    ),
-    ("SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=61440"),
-    ("SCYLLA_USE_METADATA_ID", ""),
-    ("TABLETS_ROUTING_V1", ""),
-    (
-        "SCYLLA_PARTITIONER",
-        "org.apache.cassandra.dht.Murmur3Partitioner",
-    ),
-];
 
 const TIMES_MS: [u64; 8] = [0, 1, 7, 40, 1_000, 5_000, 31_000, 3_600_000];
 /// The warnings of six steps of the handshake; ready, closed, draining and its note, notes of the handshake.

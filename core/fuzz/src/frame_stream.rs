@@ -1,4 +1,4 @@
-//! Owns the target `frame_stream`: an open connection, and any bytes in any cuts between submissions, abandoned
+//! Owns the targets `frame_stream` and `segmented_stream`: an open connection of either protocol version, and any bytes in any cuts between submissions, abandoned
 //! requests, pauses and partial writes.
 
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use messina_core::config::session::SessionConfig;
 use messina_core::conn::ConnectionPlan;
 use messina_core::seed::Seed;
-use messina_core::wire::Compression;
+use messina_core::wire::{Compression, ProtocolVersion};
 
 use crate::bench::{Bench, Milestones};
 use crate::input::Input;
@@ -20,10 +20,24 @@ pub fn frame_stream(data: &[u8]) {
 
 /// Does the same and says what happened.
 pub fn play_frame_stream(data: &[u8]) -> Milestones {
+    play(data, ProtocolVersion::V4)
+}
+
+/// Does the same over protocol version 5, where bytes of the script become segments with the right checksums.
+pub fn segmented_stream(data: &[u8]) {
+    let _ = play_segmented_stream(data);
+}
+
+/// Does the same and says what happened.
+pub fn play_segmented_stream(data: &[u8]) -> Milestones {
+    play(data, ProtocolVersion::V5)
+}
+
+fn play(data: &[u8], version: ProtocolVersion) -> Milestones {
     let mut input = Input::new(data);
-    let mut session = settings(input.byte());
-    session.keyspace = None;
-    let mut bench = Bench::new(plan(session));
+    let mut plan = plan(settings(input.byte()));
+    plan.version = version;
+    let mut bench = Bench::new(plan);
     bench.answer_all();
     bench.answer_all();
     bench.drain();

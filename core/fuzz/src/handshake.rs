@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use messina_core::conn::Role;
 use messina_core::policy::auth::PlainCredentials;
-use messina_core::wire::EventKind;
+use messina_core::wire::{EventKind, ProtocolVersion};
 
 use crate::bench::{Bench, Milestones};
 use crate::frame_stream::{plan, settings};
@@ -34,6 +34,9 @@ pub fn play_handshake(data: &[u8]) -> Milestones {
     if has(8) {
         plan.role = Role::Control;
         plan.events = EventKind::ALL.to_vec();
+    }
+    if has(16) {
+        plan.version = ProtocolVersion::V5;
     }
     Bench::new(plan).play(input)
 }

@@ -27,7 +27,7 @@ pub use bench::Milestones;
 pub use compression::compression;
 pub use control_plane::{control_plane, play_control_plane};
 pub use custom_type::custom_type;
-pub use frame_stream::{frame_stream, play_frame_stream};
+pub use frame_stream::{frame_stream, play_frame_stream, play_segmented_stream, segmented_stream};
 pub use handshake::{handshake, play_handshake};
 pub use input::{Input, features};
 pub use kinds::{Kind, REQUEST_KINDS, RESPONSE_KINDS};
@@ -53,5 +53,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("response_roundtrip", response_roundtrip),
     ("row_plan", row_plan),
     ("segment_stream", segment_stream),
+    ("segmented_stream", segmented_stream),
     ("value_decode", value_decode),
 ];

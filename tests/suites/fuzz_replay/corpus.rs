@@ -28,7 +28,7 @@ fn files(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 fn cap(target: &str) -> Cap {
     match target {
-        "frame_stream" | "handshake" => CONNECTION,
+        "frame_stream" | "handshake" | "segmented_stream" => CONNECTION,
         "control_plane" => CONTROL,
         "compression" => BLOCK,
         "segment_stream" => SEGMENT,

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use messina_core::wire::{Compression, Flags};
 use messina_fuzz::samples::{corpus, responses};
-use messina_fuzz::{Milestones, play_control_plane, play_frame_stream, play_handshake};
+use messina_fuzz::{
+    Milestones, play_control_plane, play_frame_stream, play_handshake, play_segmented_stream,
+};
 
 use crate::mutate::{Dice, Seed, mutate};
 use crate::runner::{Cap, Runner};
 
 const STREAMS: usize = 14_000;
+const SEGMENTED: usize = 10_000;
 const HANDSHAKES: usize = 14_000;
 const FRAMES_IN_SCRIPT: usize = 4;
 const MUTATED_SCRIPTS: usize = 6_000;
@@ -25,13 +28,13 @@ struct Scripts {
 }
 
 impl Scripts {
-    fn new() -> Self {
-        // The features first, which a connection agrees on by itself.
-        let in_v4 = responses()
+    fn new(layout: &str) -> Self {
+        // The features come first, which a connection agrees on by itself.
+        let samples = responses()
             .into_iter()
-            .filter(|sample| sample.name.starts_with("v4-"));
+            .filter(|sample| sample.name.starts_with(layout));
         Self {
-            seeds: in_v4.map(|sample| Seed::new(&sample, 10)).collect(),
+            seeds: samples.map(|sample| Seed::new(&sample, 10)).collect(),
             dice: Dice::new(0x0068_6f73_7469_6c65),
         }
     }
@@ -104,6 +107,34 @@ impl Scripts {
         script
     }
 
+    /// Frames in segments with the right checksums: together, in pieces, or at wrong places.
+    fn segmented(&mut self) -> Vec<u8> {
+        let mut script = vec![self.dice.byte(), 13, 5, 13, 2, 13, 1, 13, 0x25, 25];
+        for _ in 0..FRAMES_IN_SCRIPT {
+            let mut payload = self.frame(&[1, 1, 2, 2, 3, 4, 0, -1, 5, 32_767]);
+            if self.dice.one_in(3) {
+                payload.extend(self.frame(&[1, 2, 3]));
+            }
+            match self.dice.below(8) {
+                0 => {
+                    let piece = 1 + self.dice.below(200);
+                    for piece in payload.chunks(piece) {
+                        script.extend([3, u8::try_from(piece.len()).unwrap_or(0)]);
+                        script.extend_from_slice(piece);
+                    }
+                }
+                1 => self.deliver(&payload, &mut script),
+                _ => {
+                    script.push(5);
+                    script.extend(u16::try_from(payload.len()).unwrap_or(0).to_be_bytes());
+                    script.extend(payload);
+                }
+            }
+            self.noise(&mut script);
+        }
+        script
+    }
+
     fn handshake(&mut self) -> Vec<u8> {
         let mut script = vec![self.dice.byte(), self.dice.byte()];
         for _ in 0..FRAMES_IN_SCRIPT {
@@ -118,6 +149,13 @@ impl Scripts {
                 continue;
             }
             let mut frame = self.frame(&[1, 1, 1, 1, 1, 1, 0, -1, 2]);
+            if self.dice.one_in(6) {
+                // A warning comes first.
+                frame[1] |= Flags::WARNING.bits();
+                frame.splice(9..9, [0, 1, 0, 1, b'w']);
+                let length = u32::try_from(frame.len() - 9).unwrap_or(u32::MAX);
+                frame[5..9].copy_from_slice(&length.to_be_bytes());
+            }
             if self.dice.one_in(8) {
                 frame[0] = *self.dice.choose(&[0x83, 0x85, 0x80, 0x04]);
             }
@@ -158,7 +196,7 @@ fn check_reached(reached: &Reached, milestones: &[&str], at_least: usize) {
 
 #[test]
 fn mutated_frames_leave_every_request_with_one_reply() {
-    let mut scripts = Scripts::new();
+    let mut scripts = Scripts::new("v4-");
     let mut runner = Runner::new("frame_stream", CONNECTION);
     let mut reached = Reached::new();
     for _ in 0..STREAMS {
@@ -169,8 +207,20 @@ fn mutated_frames_leave_every_request_with_one_reply() {
 }
 
 #[test]
+fn mutated_frames_in_segments_leave_every_request_with_one_reply() {
+    let mut scripts = Scripts::new("v5-");
+    let mut runner = Runner::new("segmented_stream", CONNECTION);
+    let mut reached = Reached::new();
+    for _ in 0..SEGMENTED {
+        let script = scripts.segmented();
+        count(&mut reached, runner.run(&script, play_segmented_stream));
+    }
+    check_reached(&reached, SEGMENTED_MILESTONES, 50);
+}
+
+#[test]
 fn mutated_answers_end_a_handshake_or_let_it_succeed() {
-    let mut scripts = Scripts::new();
+    let mut scripts = Scripts::new("v4-");
     let mut runner = Runner::new("handshake", CONNECTION);
     let mut reached = Reached::new();
     for _ in 0..HANDSHAKES {
@@ -197,6 +247,7 @@ fn run_scripts(target: &'static str, cap: Cap, play: fn(&[u8]) -> Milestones) ->
 #[test]
 fn mutated_scripts_break_no_promise_of_a_connection() {
     run_scripts("frame_stream", CONNECTION, play_frame_stream);
+    run_scripts("segmented_stream", CONNECTION, play_segmented_stream);
     run_scripts("handshake", CONNECTION, play_handshake);
 }
 
@@ -229,6 +280,23 @@ const CONNECTION_MILESTONES: &[&str] = &[
     "lost",
     "overloaded",
     "not encoded",
+    "event",
+    "event unknown",
+    "event unreadable",
+    "draining",
+    "too many orphans",
+    "closed: protocol",
+    "closed: error of the server",
+    "closed: silence",
+];
+
+const SEGMENTED_MILESTONES: &[&str] = &[
+    "answered",
+    "expired before it was sent",
+    "expired",
+    "lost before it was sent",
+    "lost",
+    "overloaded",
     "event",
     "event unknown",
     "event unreadable",

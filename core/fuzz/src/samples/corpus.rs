@@ -14,6 +14,7 @@ pub fn corpus(target: &str) -> Vec<Sample> {
         "segment_stream" => segments(),
         "row_plan" => rows(),
         "frame_stream" => scripts(FRAME_STREAM),
+        "segmented_stream" => scripts(SEGMENTED_STREAM),
         "handshake" => scripts(HANDSHAKE),
         "control_plane" => scripts(CONTROL_PLANE),
         _ => Vec::new(),
@@ -250,6 +251,58 @@ const FRAME_STREAM: &[(&str, &[u8])] = &[
     ("bomb", &[0x80, 13, 5, 25, 9, 0, 0xfe, 255]),
 ];
 
+/// The same over segments: 0 self-contained, 3 a piece of a frame, 4 bytes as they are, 5 a long self-contained one.
+const SEGMENTED_STREAM: &[(&str, &[u8])] = &[
+    (
+        "answers",
+        &[0, 13, 0, 13, 5, 13, 2, 25, 6, 0, 0, 6, 1, 0, 6, 0, 7],
+    ),
+    (
+        "compressed",
+        &[0x80, 13, 4, 13, 5, 25, 6, 0, 0, 27, 25, 10, 19, 6],
+    ),
+    (
+        "two-frames",
+        &[
+            0, 13, 5, 13, 5, 25, 0, 26, 0x85, 0, 0, 1, 8, 0, 0, 0, 4, 0, 0, 0, 1, 0x85, 0, 0, 2, 8,
+            0, 0, 0, 4, 0, 0, 0, 1,
+        ],
+    ),
+    (
+        "pieces",
+        &[
+            0, 13, 5, 25, 3, 7, 0x85, 0, 0, 1, 8, 0, 0, 3, 6, 0, 4, 0, 0, 0, 1,
+        ],
+    ),
+    (
+        "piece-then-whole",
+        &[
+            0, 13, 5, 25, 3, 7, 0x85, 0, 0, 1, 8, 0, 0, 0, 9, 0x85, 0, 0, 2, 8, 0, 0, 0, 0,
+        ],
+    ),
+    (
+        "half-a-frame",
+        &[0, 13, 5, 25, 0, 10, 0x85, 0, 0, 1, 8, 0, 0, 0, 4, 0],
+    ),
+    (
+        "bare",
+        &[0, 13, 5, 25, 4, 0, 9, 0x85, 0, 0, 1, 8, 0, 0, 0, 0],
+    ),
+    ("empty", &[0, 13, 5, 25, 0, 0, 3, 0, 6, 0, 0]),
+    (
+        "partial-writes",
+        &[
+            0x82, 13, 4, 13, 4, 23, 200, 17, 0, 17, 2, 23, 255, 31, 2, 10, 19, 6,
+        ],
+    ),
+    (
+        "event",
+        &[
+            0, 11, 3, 0, 1, b'X', 12, 1, 9, 0x85, 0, 0xff, 0xff, 12, 0, 0, 0, 0,
+        ],
+    ),
+];
+
 /// Limits and wishes; then the same steps.
 const HANDSHAKE: &[(&str, &[u8])] = &[
     ("plain", &[0, 0, 6, 0, 0, 6, 0, 0, 13, 5, 10]),
@@ -259,6 +312,10 @@ const HANDSHAKE: &[(&str, &[u8])] = &[
             0, 15, 6, 0, 0x0e, 0, 0, 1, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0, 11, 0,
             12, 0, 6, 0, 1, 6, 0, 0, 6, 0, 0, 6, 0, 0,
         ],
+    ),
+    (
+        "segments",
+        &[0, 28, 6, 0, 0, 6, 0, 0, 6, 0, 0, 6, 0, 0, 13, 5, 10],
     ),
     ("challenge", &[0, 1, 6, 0, 0, 6, 0, 1, 6, 0, 0xe0]),
     ("no-login", &[0, 0, 6, 0, 0, 6, 0, 1]),

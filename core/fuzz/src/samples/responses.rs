@@ -1,4 +1,6 @@
-//! Owns the sample responses.
+//! Owns the sample responses; errors have a file of their own.
+
+mod errors;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,14 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use messina_core::types::{ColumnSpec, ColumnType, UdtType, Value};
 use messina_core::wire::{
-    Consistency, Envelope, FailureReason, OperationKind, PreparedBody, ReplicaFailures, Response,
-    ResultBody, ResultMetadata, RowsBody, SchemaChange, SchemaChangeKind, SchemaTarget,
-    ServerError, ServerErrorDetail, ServerEvent, Supported, TopologyChange, WriteType,
+    Envelope, PreparedBody, Response, ResultBody, ResultMetadata, RowsBody, SchemaChange,
+    SchemaChangeKind, SchemaTarget, ServerEvent, Supported, TopologyChange,
 };
 use uuid::Uuid;
 
 use super::Sample;
-use crate::input::{EXTENDED, RATE_LIMIT, V5, features};
+use crate::input::{EXTENDED, V5, features};
 
 /// Valid responses of every kind, in the layouts where they differ: inputs of the targets for responses.
 pub fn responses() -> Vec<Sample> {
@@ -58,7 +59,7 @@ fn envelopes(bits: u8) -> Vec<(String, Envelope)> {
             .map(|(name, event)| (name, Response::Event(event))),
     );
     all.extend(
-        errors(bits)
+        errors::errors(bits)
             .into_iter()
             .map(|(name, error)| (name, Response::Error(error))),
     );
@@ -356,133 +357,4 @@ fn events() -> Vec<(String, ServerEvent)> {
             .map(|(name, change)| (format!("event-{name}"), ServerEvent::Schema(change))),
     );
     events
-}
-
-fn errors(bits: u8) -> Vec<(String, ServerError)> {
-    use ServerErrorDetail as Detail;
-    use messina_core::wire::server_error::code;
-    let consistency = Consistency::LocalQuorum;
-    let (received, block_for) = (1, 2);
-    let failures = || ReplicaFailures {
-        count: 1,
-        reasons: if bits & V5 == 0 {
-            Vec::new()
-        } else {
-            vec![([192, 0, 2, 3].into(), FailureReason(3))]
-        },
-    };
-    let contentions = (bits & V5 != 0).then_some(5);
-    let mut errors = vec![
-        (code::SERVER_ERROR, Detail::ServerError),
-        (code::PROTOCOL_ERROR, Detail::ProtocolError),
-        (code::AUTHENTICATION_FAILED, Detail::AuthenticationFailed),
-        (
-            code::UNAVAILABLE,
-            Detail::Unavailable {
-                consistency,
-                required: 2,
-                alive: 1,
-            },
-        ),
-        (code::OVERLOADED, Detail::Overloaded),
-        (code::IS_BOOTSTRAPPING, Detail::IsBootstrapping),
-        (code::TRUNCATE_ERROR, Detail::TruncateError),
-        (
-            code::WRITE_TIMEOUT,
-            Detail::WriteTimeout {
-                consistency,
-                received,
-                block_for,
-                write_type: WriteType::Cas,
-                contentions,
-            },
-        ),
-        (
-            code::READ_TIMEOUT,
-            Detail::ReadTimeout {
-                consistency,
-                received,
-                block_for,
-                data_present: true,
-            },
-        ),
-        (
-            code::READ_FAILURE,
-            Detail::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures: failures(),
-                data_present: false,
-            },
-        ),
-        (
-            code::FUNCTION_FAILURE,
-            Detail::FunctionFailure {
-                keyspace: "ks".into(),
-                function: "f".into(),
-                arg_types: vec!["int".into()],
-            },
-        ),
-        (
-            code::WRITE_FAILURE,
-            Detail::WriteFailure {
-                consistency,
-                received,
-                block_for,
-                failures: failures(),
-                write_type: WriteType::Simple,
-            },
-        ),
-        (code::CDC_WRITE_FAILURE, Detail::CdcWriteFailure),
-        (
-            code::CAS_WRITE_UNKNOWN,
-            Detail::CasWriteUnknown {
-                consistency,
-                received,
-                block_for,
-            },
-        ),
-        (code::SYNTAX_ERROR, Detail::SyntaxError),
-        (code::UNAUTHORIZED, Detail::Unauthorized),
-        (code::INVALID, Detail::Invalid),
-        (code::CONFIG_ERROR, Detail::ConfigError),
-        (
-            code::ALREADY_EXISTS,
-            Detail::AlreadyExists {
-                keyspace: "ks".into(),
-                table: "t".into(),
-            },
-        ),
-        (
-            code::UNPREPARED,
-            Detail::Unprepared {
-                id: Bytes::from_static(b"0123456789abcdef"),
-            },
-        ),
-        (0x7abc, Detail::Unknown),
-    ];
-    if bits & RATE_LIMIT != 0 {
-        errors.push((
-            0xf000,
-            Detail::RateLimit {
-                operation: OperationKind::Write,
-                rejected_by_coordinator: true,
-            },
-        ));
-    }
-    errors
-        .into_iter()
-        .map(|(code, detail)| {
-            let name = format!("error-{}", detail.name().replace(' ', "-"));
-            (
-                name,
-                ServerError {
-                    code,
-                    message: "no".into(),
-                    detail,
-                },
-            )
-        })
-        .collect()
 }
