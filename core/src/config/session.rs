@@ -101,8 +101,8 @@ impl SessionConfig {
 impl SessionConfig {
     /// Says whether connections are encrypted, and so which of a server's ports can be dialled.
     #[must_use]
-    pub fn uses_tls(&self) -> bool {
-        false
+    pub const fn uses_tls(&self) -> bool {
+        self.encryption.is_on()
     }
 }
 
@@ -439,5 +439,21 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[cfg(feature = "ring")]
+    #[test]
+    fn a_plan_for_encryption_chooses_the_encrypted_ports() {
+        use crate::conn::tls::TlsPlan;
+
+        let time = Arc::new(rustls::time_provider::DefaultTimeProvider);
+        let plan = TlsPlan::builder(time)
+            .dangerous_accept_any_certificate()
+            .build()
+            .expect("a provider is built in");
+        let mut config = SessionConfig::default();
+        assert!(!config.uses_tls());
+        config.encryption = plan.into();
+        assert!(config.uses_tls());
     }
 }

@@ -32,7 +32,12 @@ async fn complete<R: Runtime>(cluster: &SimulatedCluster) -> Session<R> {
         .expect("a session with the simulated cluster");
     let stats = session.cluster().shard_aware_stats();
     assert_eq!(stats.len(), 2);
-    assert!(stats.iter().all(|own| (own.shards, own.connected) == (5, 5)), "{stats:?}");
+    assert!(
+        stats
+            .iter()
+            .all(|own| (own.shards, own.connected) == (5, 5)),
+        "{stats:?}"
+    );
     session
 }
 
