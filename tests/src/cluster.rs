@@ -46,6 +46,8 @@ pub struct ClusterConfig {
     pub proxied_port: Option<u16>,
     /// The same where the source port that the proxy tells chooses the shard, if there is one.
     pub proxied_shard_aware_port: Option<u16>,
+    /// Whether the ports are announced as those of encrypted connections; whoever owns the sockets encrypts.
+    pub encrypted: bool,
     /// Decides host ids and tokens, so that two runs look the same.
     pub seed: u64,
 }
@@ -65,6 +67,7 @@ impl Default for ClusterConfig {
             shard_aware_port: None,
             proxied_port: None,
             proxied_shard_aware_port: None,
+            encrypted: false,
             seed: 1,
         }
     }

@@ -73,7 +73,7 @@ pub struct Connection {
     features: ProtocolFeatures,
     /// Bounds the body of a frame.
     body_max: u32,
-    info: Option<ConnectionInfo>,
+    info: Option<Box<ConnectionInfo>>,
     recv: RecvBuffer,
     send: SendBuffer,
     /// Are the layers below frames, where there are any.
@@ -359,7 +359,7 @@ impl Connection {
 
     /// Describes the connection, once it became usable.
     pub fn info(&self) -> Option<&ConnectionInfo> {
-        self.info.as_ref()
+        self.info.as_deref()
     }
 
     /// Returns the plan it was made from.
@@ -487,7 +487,7 @@ impl Connection {
         self.idle = self.plan.idle_max.map(|max| Idle::new(now, max));
         self.phase = Phase::Open;
         self.look_again();
-        self.info = Some(info.clone());
+        self.info = Some(Box::new(info.clone()));
         self.put(ConnectionOutput::Ready(info));
         if effective < configured {
             self.put(ConnectionOutput::Note(Note::OrphanLimitLowered {

@@ -296,7 +296,11 @@ impl Cluster {
                 one("SCYLLA_SHARDING_IGNORE_MSB", IGNORE_MSB.to_string()),
             ]);
             if let Some(port) = self.config.shard_aware_port {
-                options.push(one("SCYLLA_SHARD_AWARE_PORT", port.to_string()));
+                let key = match self.config.encrypted {
+                    true => "SCYLLA_SHARD_AWARE_PORT_SSL",
+                    false => "SCYLLA_SHARD_AWARE_PORT",
+                };
+                options.push(one(key, port.to_string()));
             }
         }
         options.sort();

@@ -134,7 +134,10 @@ impl SimulatedClusterBuilder {
             .ok()
             .and_then(|passed| i64::try_from(passed.as_micros()).ok())
             .unwrap_or(0);
-        let mut cluster = Cluster::new(Instant::now(), unix_micros, self.config.clone());
+        let tls = self.tls_server();
+        let mut config = self.config.clone();
+        config.encrypted |= tls.is_some();
+        let mut cluster = Cluster::new(Instant::now(), unix_micros, config);
         let mut listeners = Vec::new();
         for (kind, port, is_open) in [
             (PortKind::Normal, self.port, true),
@@ -158,7 +161,6 @@ impl SimulatedClusterBuilder {
         let poll = Poll::new().map_err(StartError::Thread)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(StartError::Thread)?;
         let (commands, inbox) = channel();
-        let tls = self.tls_server();
         let mut server = Server::new(poll, cluster, inbox, tls.clone());
         for (kind, (node, address, listener)) in listeners {
             server
@@ -191,6 +193,12 @@ impl SimulatedClusterBuilder {
         let nodes: usize = config.datacenters.iter().map(|(_, nodes)| nodes).sum();
         if nodes == 0 {
             return Err(StartError::Config("it has no nodes"));
+        }
+        #[cfg(feature = "tls")]
+        if self.proxied && self.tls.is_some() {
+            return Err(StartError::Config(
+                "its ports behind a proxy cannot be encrypted",
+            ));
         }
         if NODES_MAX < nodes {
             return Err(StartError::Config(

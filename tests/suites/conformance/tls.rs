@@ -84,8 +84,13 @@ on_each_runtime! {
 }
 
 fn encrypted(tls: Tls) -> SimulatedCluster {
-    let builder = SimulatedCluster::builder().nodes(2).shards(2).tls(tls);
-    builder.start().expect("loopback addresses")
+    SimulatedCluster::builder()
+        .nodes(2)
+        .shards(2)
+        .shard_aware_port(true)
+        .tls(tls)
+        .start()
+        .expect("loopback addresses")
 }
 
 /// A plan that trusts the cluster's authority.
