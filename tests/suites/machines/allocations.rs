@@ -9,8 +9,12 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use bytes::Bytes;
-use messina_core::conn::{ConnectionOutput, Ticket};
-use messina_core::wire::{Consistency, ParamsRef, RequestOptionsRef, RequestRef, ValuesRef};
+use messina_core::conn::{ConnectionOutput, ConnectionPlan, Ticket};
+use messina_core::wire::segment::SegmentCodec;
+use messina_core::wire::{
+    Consistency, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestOptionsRef, RequestRef,
+    ValuesRef,
+};
 use messina_testkit::peer::ScriptedPeer;
 
 use crate::connection::{Cable, plan};
@@ -77,6 +81,35 @@ impl Loop {
             answers.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
             answers.extend(body);
         }
+        Self {
+            cable,
+            answers,
+            batch,
+        }
+    }
+
+    /// The same with a connection of protocol version 5, all answers of a batch in one segment.
+    fn in_segments(batch: u64, body: &[u8]) -> Self {
+        let version = ProtocolVersion::V5;
+        let features = ProtocolFeatures {
+            version,
+            ..ProtocolFeatures::default()
+        };
+        let peer = ScriptedPeer::new().features(features).handshake();
+        let plan = ConnectionPlan {
+            version,
+            ..plan(|_| ())
+        };
+        let mut cable = Cable::new(plan, peer);
+        cable.settle();
+        assert!(cable.conn.is_open());
+        let plain = Self::new(batch, body).answers;
+        let mut frames = plain.clone();
+        let len = plain.len() / usize::try_from(batch).unwrap();
+        frames.iter_mut().step_by(len).for_each(|byte| *byte = 0x85);
+        let mut answers = Vec::new();
+        let mut codec = SegmentCodec::new(None).unwrap();
+        codec.seal(&frames, &mut answers);
         Self {
             cable,
             answers,
@@ -164,6 +197,13 @@ fn a_warm_connection_reads_small_answers_without_allocating() {
     assert_eq!(Loop::new(64, &[2; 100]).steady(2_000), 0);
     assert_eq!(Loop::new(1, &[2; 100]).steady(2_000), 0);
     assert_eq!(Loop::new(8, &[2; 9_000]).steady(500), 0);
+}
+
+#[test]
+fn a_warm_connection_of_version_5_writes_and_reads_without_allocating() {
+    assert_eq!(Loop::in_segments(64, &[0, 0, 0, 1]).steady(2_000), 0);
+    assert_eq!(Loop::in_segments(64, &[2; 100]).steady(2_000), 0);
+    assert_eq!(Loop::in_segments(1, &[2; 100]).steady(2_000), 0);
 }
 
 #[test]

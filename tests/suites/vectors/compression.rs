@@ -16,10 +16,7 @@ fn compressed_bodies_are_read_as_recorded() {
 
 fn check(case: &Json) -> Result<(), String> {
     let compression = named(text(case, "algorithm"));
-    let plain = match case["plain_hex"].as_str() {
-        Some(_) => bytes(case, "plain_hex"),
-        None => by_rule(text(case, "plain_rule")),
-    };
+    let plain = plain_body(case);
     let packed = bytes(case, "encoded_hex");
     let length = u32::try_from(plain.len()).expect("a short body");
     let read = |packed: &[u8], max| compression.decompress(packed, max);
@@ -38,6 +35,14 @@ fn check(case: &Json) -> Result<(), String> {
     match read(&ours, length) {
         Ok(read) if read == plain => Ok(()),
         other => Err(format!("{} is read as {other:?}", to_hex(&ours))),
+    }
+}
+
+/// The body of a case without its compression.
+pub(crate) fn plain_body(case: &Json) -> Vec<u8> {
+    match case["plain_hex"].as_str() {
+        Some(_) => bytes(case, "plain_hex"),
+        None => by_rule(text(case, "plain_rule")),
     }
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod compression;
+mod connections;
 mod files;
 mod foreign;
 mod formats;
