@@ -154,5 +154,9 @@ async fn where_certificates_of_clients_are_wanted_only_those_who_have_one_get_in
     let plan = trusting(&cassandra).build().unwrap();
     let (kind, words) = refusal(session(&cassandra, Mode::Version5, Some(plan)).await);
     assert!(words.contains("cannot connect"), "{words}");
-    assert_eq!(kind, Some(TlsErrorKind::ClientCertificateRefused), "{words}");
+    assert_eq!(
+        kind,
+        Some(TlsErrorKind::ClientCertificateRefused),
+        "{words}"
+    );
 }

@@ -200,7 +200,9 @@ on_each_runtime! {
         lose_one();
         let twice = insert.clone().idempotent(true);
         let result = session.execute(&twice, (2, "b")).await.expect("sent to another node");
-        assert_eq!(result.attempts().len(), 1);
+        // The node that lost its connection before may be met once more on its way out: nothing is sent to it then.
+        let sent = result.attempts().iter().filter(|attempt| attempt.fate != Fate::NotSent).count();
+        assert_eq!(sent, 1, "{:?}", result.attempts());
     }
 
     #[test]
