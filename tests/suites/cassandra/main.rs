@@ -9,6 +9,7 @@ mod login;
 mod loss;
 mod modes;
 mod nodes;
+mod samples;
 mod statements;
 mod types;
 
