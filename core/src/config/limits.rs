@@ -5,6 +5,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Refuses larger frames from a peer before anything is allocated for them. 256 MiB is the protocol's own limit.
+    /// Until a connection is open, 1 MiB is the most.
     pub frame_bytes_max: u32,
     /// Bounds the requests on the wire of one connection; at most [`Limits::STREAMS_MAX`], which is the default.
     pub in_flight_max: u16,

@@ -71,7 +71,7 @@ pub struct Connection {
     due_at: Option<Instant>,
     phase: Phase,
     features: ProtocolFeatures,
-    /// Bounds the body of a frame.
+    /// Bounds the body of a frame; tighter until the connection is open.
     body_max: u32,
     info: Option<Box<ConnectionInfo>>,
     recv: RecvBuffer,
@@ -112,6 +112,9 @@ const HANDSHAKE_STREAM: i16 = 1;
 const KEEPALIVE_STREAM: i16 = i16::MAX;
 /// Is the stream of events.
 const EVENT_STREAM: i16 = -1;
+/// Bounds the answers of a handshake: whoever answers has proven nothing yet. The longest real one, what a server
+/// supports, takes a few KiB.
+const HANDSHAKE_BODY_MAX: u32 = 1024 * 1024;
 
 impl Connection {
     /// Starts the handshake over a socket that was just opened.
@@ -123,7 +126,7 @@ impl Connection {
             now,
             due_at: Some(now),
             features: *handshake.features(),
-            body_max: limits.frame_bytes_max,
+            body_max: limits.frame_bytes_max.min(HANDSHAKE_BODY_MAX),
             phase: Phase::Handshake(Box::new(handshake)),
             info: None,
             recv: RecvBuffer::new(),
@@ -485,6 +488,7 @@ impl Connection {
             session.limits.orphans_effective(),
         );
         self.idle = self.plan.idle_max.map(|max| Idle::new(now, max));
+        self.body_max = session.limits.frame_bytes_max;
         self.phase = Phase::Open;
         self.look_again();
         self.info = Some(Box::new(info.clone()));

@@ -153,6 +153,21 @@ fn random_bytes_never_do_more_than_close_the_connection() {
 }
 
 #[test]
+fn a_server_that_has_not_let_us_in_yet_cannot_make_us_reserve_much() {
+    let mut bench = Bench::new(plan(|_| ()));
+    bench.written();
+    bench.peer(&hex("840000010600100001"));
+    let outputs = bench.outputs();
+    let (phase, cause) = connect_error(&outputs);
+    assert_eq!(phase, ConnectPhase::Options);
+    let ConnectCause::Protocol(error) = cause else {
+        panic!("another cause: {cause}")
+    };
+    let (length, max) = (1024 * 1024 + 1, 1024 * 1024);
+    assert_eq!(error.kind, ProtocolErrorKind::BodyTooLong { length, max });
+}
+
+#[test]
 fn a_frame_that_claims_two_gib_or_a_negative_length_is_refused_before_anything_is_reserved() {
     for (header, kind) in [
         ("8400000108ffffffff", ProtocolErrorKind::NegativeLength(-1)),
