@@ -295,6 +295,7 @@ impl Source for BoundSource<'_> {
         routing: &Routing<Arc<Lane>>,
         _scratch: &'a mut EncodedValues,
     ) -> Result<Encoded<'a>, BindError> {
+        self.bound.statement().preparation().check_markers()?;
         Ok(Encoded::of(self.bound, routing))
     }
 
@@ -376,6 +377,7 @@ impl Source for BatchSource {
         routing: &Routing<Arc<Lane>>,
         _scratch: &'a mut EncodedValues,
     ) -> Result<Encoded<'a>, BindError> {
+        self.0.check_markers()?;
         // The values travel with the batch.
         let (table, token) = self.0.route(routing).unzip();
         Ok(Encoded {

@@ -270,7 +270,8 @@ pub enum UnpreparedError {
     },
     /// The text has another id on this node now, so it would run as another statement.
     #[error(
-        "the statement had id {} and has id {} after it was prepared again",
+        "the statement had id {} and has id {} after it was prepared again, as it is when the keyspace in use \
+         changed meanwhile; prepare it anew",
         Hex(before),
         Hex(after)
     )]
@@ -279,6 +280,15 @@ pub enum UnpreparedError {
         before: Bytes,
         /// The id that the node gave it now.
         after: Bytes,
+    },
+    /// The text has other markers now, so the values of the request would be read as something else.
+    #[error(
+        "the markers of statement {} changed since it was prepared; prepare it anew",
+        Hex(id)
+    )]
+    MarkersChanged {
+        /// The id of the statement, which stayed the same.
+        id: Bytes,
     },
     /// The node forgot the statement right after it was prepared again.
     #[error(

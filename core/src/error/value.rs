@@ -452,6 +452,9 @@ pub enum BindError {
         /// Its length.
         len: usize,
     },
+    /// The table changed, and values as they were encoded for this statement would be read as something else.
+    #[error("the statement's markers changed since it was prepared; prepare it anew")]
+    Outdated,
 }
 
 fn write_place(f: &mut fmt::Formatter<'_>, column: Option<&str>, path: &[PathStep]) -> fmt::Result {

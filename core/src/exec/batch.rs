@@ -150,6 +150,15 @@ impl Batch {
             .any(|preparation| preparation.is_conditional())
     }
 
+    /// Refuses a batch with a statement that a server was seen to read differently.
+    ///
+    /// # Errors
+    /// The markers of a statement have changed since its values were encoded.
+    pub fn check_markers(&self) -> Result<(), BindError> {
+        self.preparations()
+            .try_for_each(|preparation| preparation.check_markers())
+    }
+
     /// Says whether the batch may be sent twice: as it was told, else when all its statements may.
     ///
     /// `default` is what holds for a statement that does not say. A batch of counters never is unless it says so.

@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -61,6 +62,7 @@ impl PreparedStatement {
             table,
             partitioner: partitioner.unwrap_or_default(),
             shape: Arc::new(FixedShape(shape)),
+            outdated: Arc::default(),
         };
         Self {
             preparation: Arc::new(preparation),
@@ -141,7 +143,7 @@ impl PreparedStatement {
     /// Encodes values and computes their token.
     ///
     /// # Errors
-    /// The values do not fit the bind markers.
+    /// The values do not fit the bind markers, or these have changed meanwhile.
     pub fn bind(&self, values: impl ToRow) -> Result<Bound, BindError> {
         let mut encoded = EncodedValues::new();
         let token = self.encode(&values, &mut encoded)?;
@@ -157,12 +159,13 @@ impl PreparedStatement {
     /// Encodes values into a buffer of the caller's and returns their token: no allocation beyond the buffer's.
     ///
     /// # Errors
-    /// The values do not fit the bind markers, or the partition key lacks a value.
+    /// The values do not fit the bind markers, these have changed meanwhile, or the partition key lacks a value.
     pub fn encode(
         &self,
         values: &impl ToRow,
         out: &mut EncodedValues,
     ) -> Result<Option<Token>, BindError> {
+        self.preparation.check_markers()?;
         out.clear();
         values.to_row(&self.preparation.bind_columns, &mut RowWriter::new(out))?;
         self.preparation.token(out)
@@ -184,7 +187,7 @@ impl PreparedStatement {
 
 option_methods!(PreparedStatement);
 
-/// Holds what never changes about a prepared statement, and the cell of what does.
+/// Holds what never changes about a prepared statement, the cell of what does, and the mark of its end.
 #[derive(Clone, Debug)]
 pub struct Preparation {
     text: Arc<str>,
@@ -197,6 +200,8 @@ pub struct Preparation {
     table: Option<TableIdx>,
     partitioner: Partitioner,
     shape: Arc<dyn ShapeCell>,
+    /// Whether a server was seen to read the markers as other types. A mark that is set once and never taken back.
+    outdated: Arc<AtomicBool>,
 }
 
 impl Preparation {
@@ -247,12 +252,37 @@ impl Preparation {
         }
     }
 
+    /// Refuses a statement that a server was seen to read differently.
+    ///
+    /// A table that was dropped and made again leaves the statement's id as it was, so the server itself would take
+    /// the old values for new ones.
+    ///
+    /// # Errors
+    /// The markers have changed.
+    #[inline]
+    pub fn check_markers(&self) -> Result<(), BindError> {
+        if self.outdated.load(Ordering::Relaxed) {
+            return Err(BindError::Outdated);
+        }
+        Ok(())
+    }
+
     /// Takes note of what a server answered to another PREPARE of this text.
-    pub fn learn_prepared(&self, body: &PreparedBody) {
+    ///
+    /// # Errors
+    /// Values that were encoded for this statement would be read as something else: it is of no use any more.
+    pub fn learn_prepared(&self, body: &PreparedBody) -> Result<(), BindError> {
+        let same_count = self.bind_columns.len() == body.bind_columns.len();
+        let mut pairs = self.bind_columns.iter().zip(body.bind_columns.iter());
+        if !same_count || !pairs.all(|(old, new)| new.ty.reads_values_of(&old.ty)) {
+            self.outdated.store(true, Ordering::Relaxed);
+            return Err(BindError::Outdated);
+        }
         let seen = self.shape.load();
         if let Some(news) = seen.after_prepare(body) {
             self.shape.replace(&seen, Arc::new(news));
         }
+        Ok(())
     }
 
     /// Takes note of newer columns in an answer to a request that announced `seen`.

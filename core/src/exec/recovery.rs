@@ -107,7 +107,10 @@ impl<H: Clone> Execution<H> {
             let (before, after) = (preparation.id().clone(), body.id);
             return self.fail_unprepared(at, UnpreparedError::IdChanged { before, after }, cluster);
         }
-        preparation.learn_prepared(&body);
+        if preparation.learn_prepared(&body).is_err() {
+            let id = body.id;
+            return self.fail_unprepared(at, UnpreparedError::MarkersChanged { id }, cluster);
+        }
         self.send(at);
     }
 

@@ -83,6 +83,44 @@ pub struct UdtType {
 /// How deep types may be nested: far beyond what servers accept, and far from the end of any stack.
 pub const TYPE_DEPTH_MAX: usize = 200;
 
+impl ColumnType {
+    /// Tells whether bytes that were written as `older` mean the same when they are read as this type.
+    ///
+    /// That is so for equal types, and for a user type that has got more fields or other names for them since: a
+    /// value that is shorter than its type ends in nulls.
+    pub fn reads_values_of(&self, older: &Self) -> bool {
+        match (self, older) {
+            (Self::List(new), Self::List(old)) | (Self::Set(new), Self::Set(old)) => {
+                new.reads_values_of(old)
+            }
+            (Self::Map(new), Self::Map(old)) => {
+                new.0.reads_values_of(&old.0) && new.1.reads_values_of(&old.1)
+            }
+            (Self::Tuple(new), Self::Tuple(old)) => {
+                new.len() == old.len() && new.iter().zip(&**old).all(|(n, o)| n.reads_values_of(o))
+            }
+            (Self::Udt(new), Self::Udt(old)) => {
+                let names = (&new.keyspace, &new.name) == (&old.keyspace, &old.name);
+                let mut fields = new.fields.iter().zip(&old.fields);
+                names
+                    && old.fields.len() <= new.fields.len()
+                    && fields.all(|((_, n), (_, o))| n.reads_values_of(o))
+            }
+            (
+                Self::Vector {
+                    element: new,
+                    dimension,
+                },
+                Self::Vector {
+                    element: old,
+                    dimension: old_dimension,
+                },
+            ) => dimension == old_dimension && new.reads_values_of(old),
+            _ => self == older,
+        }
+    }
+}
+
 impl fmt::Display for ColumnType {
     /// Writes the CQL text of the type; whether it is frozen is not known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,6 +204,29 @@ mod tests {
             dimension: 3,
         };
         assert_eq!(vector.to_string(), "vector<float, 3>");
+    }
+
+    #[test]
+    fn values_of_a_type_are_read_as_a_newer_one_only_where_they_mean_the_same() {
+        let udt = |fields: &[(&str, ColumnType)]| {
+            let fields = fields.iter().map(|(name, ty)| ((*name).into(), ty.clone()));
+            ColumnType::Udt(Arc::new(UdtType {
+                keyspace: "ks".into(),
+                name: "t".into(),
+                fields: fields.collect(),
+            }))
+        };
+        let list = |element: ColumnType| ColumnType::List(Arc::new(element));
+        let old = list(udt(&[("a", ColumnType::Int)]));
+        let grown = list(udt(&[("b", ColumnType::Int), ("c", ColumnType::Text)]));
+        let other = list(udt(&[("a", ColumnType::Text)]));
+        assert!(old.reads_values_of(&old) && grown.reads_values_of(&old));
+        assert!(!old.reads_values_of(&grown), "a field was taken away");
+        assert!(!other.reads_values_of(&old), "a field has another type");
+        assert!(!ColumnType::Text.reads_values_of(&ColumnType::Int));
+        assert!(
+            !ColumnType::Set(Arc::new(ColumnType::Int)).reads_values_of(&list(ColumnType::Int))
+        );
     }
 
     #[test]

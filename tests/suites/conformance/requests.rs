@@ -206,6 +206,35 @@ on_each_runtime! {
     }
 
     #[test]
+    async fn a_table_made_again_with_other_types_is_never_written_with_old_values<R: Runtime>() {
+        let cluster = cluster(3);
+        let session = session::<R>(&cluster).await;
+        session.execute("CREATE TABLE app.again (id int PRIMARY KEY, v int)", ()).await.expect("created");
+        let insert = session.prepare("INSERT INTO app.again (id, v) VALUES (?, ?)").await.expect("prepared");
+        let bound = insert.bind((1, 0x4142_4344)).expect("the values fit");
+        let batch = Batch::unlogged().add(&insert, (1, 0x4142_4344));
+        session.execute("DROP TABLE app.again", ()).await.expect("dropped");
+        session.execute("CREATE TABLE app.again (id int PRIMARY KEY, v text)", ()).await.expect("created");
+        let error = session.execute(&insert, (1, 0x4142_4344)).await.expect_err("v is text now");
+        assert!(matches!(error.kind(), RequestErrorKind::Unprepared(_)), "{error:?}");
+        for _ in 0..6 {
+            let errors = [
+                session.execute(&insert, (1, 0x4142_4344)).await.expect_err("the statement is of no use"),
+                session.run(&bound).await.expect_err("the bound values are of no use"),
+                session.batch(&batch).await.expect_err("the batch is of no use"),
+            ];
+            for error in errors {
+                assert!(matches!(error.kind(), RequestErrorKind::Bind(_)), "{error:?}");
+                assert_eq!(error.fate(), Fate::NotSent);
+            }
+        }
+        let rows = session.execute_unpaged("SELECT v FROM app.again", ()).await.expect("selected").row_count();
+        assert_eq!(rows, 0, "nothing was written");
+        let anew = session.prepare("INSERT INTO app.again (id, v) VALUES (?, ?)").await.expect("prepared anew");
+        session.execute(&anew, (1, "text")).await.expect("inserted");
+    }
+
+    #[test]
     async fn many_tasks_share_a_session<R: Runtime>() {
         let cluster = cluster(2);
         let session = session::<R>(&cluster).await;

@@ -399,7 +399,8 @@ fn relearn(statement: &PreparedStatement, result: &[(&str, u16)], metadata_id: O
     let Response::Result(ResultBody::Prepared(body)) = response else {
         panic!("our own frame")
     };
-    statement.preparation().learn_prepared(&body);
+    let learned = statement.preparation().learn_prepared(&body);
+    learned.expect("the same markers");
 }
 
 fn rows_changed(id: &[u8], columns: &[&str]) -> ResponseFrame {

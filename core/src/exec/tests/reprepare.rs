@@ -1,9 +1,11 @@
 //! Statements that a node has forgotten.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::connect::{AttemptErrorKind, Fate};
 use crate::error::request::{RequestErrorKind, UnpreparedError};
+use crate::error::value::BindError;
 use crate::exec::StatementKind;
 use crate::exec::fixtures::*;
 use crate::exec::statement::Choice;
@@ -84,8 +86,35 @@ fn a_changed_id_is_an_error_that_names_both() {
     };
     assert_eq!(
         cause.to_string(),
-        "the statement had id aabb and has id ccdd after it was prepared again"
+        "the statement had id aabb and has id ccdd after it was prepared again, as it is when the keyspace in use \
+         changed meanwhile; prepare it anew"
     );
+}
+
+#[test]
+fn a_statement_whose_markers_have_other_types_now_is_neither_executed_nor_ever_bound_again() {
+    let statement = prepared(b"id", &[], None);
+    let kind = StatementKind::Prepared(Arc::clone(statement.preparation()));
+    let mut drive = Drive::new(Setup {
+        kind,
+        idempotent: true,
+        ..Setup::default()
+    });
+    statement.bind((1, "a")).expect("the values fit");
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    // The table was dropped and made again with the types the other way round; the id depends on the text alone.
+    let markers = [("k", TEXT), ("v", INT)];
+    let answer = Body::default().int(4).short_bytes(b"id");
+    let answer = answer.int(1).int(2).int(1).short(0).columns(&markers);
+    let error = failed(drive.answer(answer.int(4).int(0).columns(&[]).result()));
+    let RequestErrorKind::Unprepared(cause) = error.kind() else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*cause, UnpreparedError::MarkersChanged { id: bytes(b"id") });
+    for values in [statement.bind((1, "a")), statement.clone().bind(("a", 1))] {
+        assert!(matches!(values, Err(BindError::Outdated)), "{values:?}");
+    }
 }
 
 #[test]
