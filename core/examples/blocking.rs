@@ -116,7 +116,7 @@ fn ask(
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 conn.handle_timeout(Instant::now());
             }
-            Err(error) => conn.handle_io_error(Instant::now(), error.kind()),
+            Err(error) => conn.handle_io_error(Instant::now(), error),
         }
     }
 }

@@ -64,7 +64,7 @@
 //!             Ok(0) => conn.handle_eof(Instant::now()),
 //!             Ok(len) => conn.handle_received(Instant::now(), len),
 //!             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => conn.handle_timeout(Instant::now()),
-//!             Err(e) => conn.handle_io_error(Instant::now(), e.kind()),
+//!             Err(e) => conn.handle_io_error(Instant::now(), e),
 //!         }
 //!     }
 //! }

@@ -170,7 +170,7 @@ impl<R: Runtime> SessionBuilder<R> {
         }
         self.config.check()?;
         let no_runtime = |error: std::io::Error| {
-            SessionError::new(SessionErrorKind::Runtime(error.kind()), Vec::new())
+            SessionError::new(SessionErrorKind::Runtime(error.into()), Vec::new())
         };
         let runtime = self
             .runtime

@@ -76,7 +76,7 @@ async fn open<R: Runtime>(
             return Poll::Ready(Err(ConnectCause::GivenUp(reason)));
         }
         if let Poll::Ready(result) = connect.as_mut().poll(cx) {
-            return Poll::Ready(result.map_err(|error| ConnectCause::Io(error.kind())));
+            return Poll::Ready(result.map_err(|error| ConnectCause::Io(error.into())));
         }
         sleep.as_mut().poll(cx).map(|()| Err(ConnectCause::Timeout))
     })
@@ -127,7 +127,7 @@ impl Report {
         let cause = match error {
             ConnectionError::Connect(error) => return (*error).clone(),
             ConnectionError::Closed(reason) => ConnectCause::GivenUp(reason),
-            ConnectionError::Io(kind) => ConnectCause::Io(kind),
+            ConnectionError::Io(error) => ConnectCause::Io(error),
             _ => ConnectCause::Closed,
         };
         ConnectError {
@@ -345,7 +345,7 @@ impl<R: Runtime> ConnTask<R> {
                     return self.conn.handle_write_error(now, io::ErrorKind::WriteZero);
                 }
                 Poll::Ready(Ok(len)) => self.conn.handle_transmitted(now, len),
-                Poll::Ready(Err(error)) => return self.conn.handle_write_error(now, error.kind()),
+                Poll::Ready(Err(error)) => return self.conn.handle_write_error(now, error),
                 Poll::Pending => return,
             }
         }
@@ -376,7 +376,7 @@ impl<R: Runtime> ConnTask<R> {
                     }
                 }
                 Poll::Ready(Err(error)) => {
-                    self.conn.handle_io_error(now, error.kind());
+                    self.conn.handle_io_error(now, error);
                     return false;
                 }
                 Poll::Pending => return false,

@@ -13,6 +13,7 @@ use messina_core::cluster::{
 };
 use messina_core::conn::{CloseReason, ConnectSpec, ConnectionPlan, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
+use messina_core::error::io::IoError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
 use messina_core::wire::{Request, RequestOptionsRef, ResponseFrame};
 
@@ -121,7 +122,7 @@ impl<R: Runtime> ControlTask<R> {
         match input {
             Input::Resolved(id, result) => {
                 self.plane
-                    .handle_resolved(now, id, result.map_err(|error| error.kind()));
+                    .handle_resolved(now, id, result.map_err(IoError::from));
             }
             Input::Connected(conn, lane) => {
                 if let Some(entry) = self.entry(conn) {

@@ -190,7 +190,8 @@ impl Bench {
             1 => Ok(Vec::new()),
             many => Ok((0..many).map(|at| rows::address(at & 7)).collect()),
         };
-        self.plane.handle_resolved(self.now, id, found);
+        self.plane
+            .handle_resolved(self.now, id, found.map_err(ErrorKind::into));
     }
 
     fn pick(&self, input: &mut Input<'_>, open: bool) -> Option<ConnId> {
@@ -254,7 +255,7 @@ impl Bench {
                 authenticator: "Password".into(),
             },
             4 => ConnectCause::Closed,
-            _ => ConnectCause::Io(ErrorKind::ConnectionRefused),
+            _ => ConnectCause::Io(ErrorKind::ConnectionRefused.into()),
         };
         self.failed(id, cause);
     }

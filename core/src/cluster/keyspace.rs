@@ -11,7 +11,9 @@ use super::{CommandId, ConnId, ControlOutput, ControlPlane};
 use crate::config::session::check_keyspace;
 use crate::conn::CloseReason;
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError};
-use crate::error::session::{NodeCause, NodeFailure, NodeName, SessionError, SessionErrorKind};
+use crate::error::session::{
+    KeyspaceCause, NodeCause, NodeFailure, SessionError, SessionErrorKind,
+};
 use crate::pool::Pool;
 use crate::routing::HostIdx;
 use crate::wire::{Params, Request, Response, ResponseFrame, ResultBody};
@@ -35,11 +37,30 @@ struct Change {
     failures: Vec<NodeFailure>,
 }
 
+impl Change {
+    /// Keeps one failure of each node: its connections fail alike, and a refusal tells more than a loss.
+    fn failed(&mut self, failure: NodeFailure) {
+        let known = self
+            .failures
+            .iter_mut()
+            .find(|known| known.node == failure.node);
+        match known {
+            Some(known) if matches!(failure.cause, NodeCause::Keyspace(_)) => *known = failure,
+            Some(_) => (),
+            None => self.failures.push(failure),
+        }
+    }
+}
+
 /// A node's answer to `USE`.
 enum Answer {
     Entered,
     Refused(NodeCause),
     Lost(NodeCause),
+}
+
+fn refused(cause: KeyspaceCause) -> Answer {
+    Answer::Refused(NodeCause::Keyspace(cause))
 }
 
 impl<H: Clone> ControlPlane<H> {
@@ -138,24 +159,15 @@ impl<H: Clone> ControlPlane<H> {
                 Ok(Response::Result(ResultBody::SetKeyspace(name))) if *name == **keyspace => {
                     Answer::Entered
                 }
-                Ok(Response::Error(error)) => Answer::Refused(NodeCause::Server {
-                    table: "USE",
-                    error: error.into(),
-                }),
-                Ok(_) => Answer::Refused(NodeCause::Incomplete {
-                    table: "USE",
-                    what: "keyspace",
-                }),
-                Err(error) => Answer::Refused(NodeCause::Protocol {
-                    table: "USE",
-                    error,
-                }),
+                Ok(Response::Error(error)) => refused(KeyspaceCause::Server(error.into())),
+                Ok(_) => refused(KeyspaceCause::OtherAnswer),
+                Err(error) => refused(KeyspaceCause::Protocol(error)),
             },
             Err(AttemptError {
                 kind: AttemptErrorKind::Connection(error),
                 ..
             }) => Answer::Lost(NodeCause::Connection(error)),
-            Err(_) => Answer::Refused(NodeCause::Timeout { table: "USE" }),
+            Err(_) => refused(KeyspaceCause::Timeout),
         };
         if matches!(answer, Answer::Entered) {
             record.keyspace = Some(Arc::clone(keyspace));
@@ -197,11 +209,12 @@ impl<H: Clone> ControlPlane<H> {
         conn: ConnId,
         answer: Answer,
     ) {
-        let member = host.and_then(|host| self.members.get(host));
-        let node = member.map(|member| NodeName::Host {
-            id: member.host.id,
-            address: member.host.address.into(),
-        });
+        let failure = match (&answer, host) {
+            (Answer::Refused(cause) | Answer::Lost(cause), Some(host)) => {
+                Some(self.failure(host, cause.clone(), None))
+            }
+            _ => None,
+        };
         let Some(change) = self
             .keyspaces
             .current
@@ -213,23 +226,13 @@ impl<H: Clone> ControlPlane<H> {
         if !change.waiting.remove(&conn) {
             return;
         }
-        let cause = match answer {
-            Answer::Entered => {
-                change.entered += 1;
-                None
-            }
-            Answer::Refused(cause) => {
-                change.refused.push(conn);
-                Some(cause)
-            }
-            Answer::Lost(cause) => Some(cause),
-        };
-        if let (Some(cause), Some(node)) = (cause, node) {
-            change.failures.push(NodeFailure {
-                node,
-                cause,
-                retry_in: None,
-            });
+        match answer {
+            Answer::Entered => change.entered += 1,
+            Answer::Refused(_) => change.refused.push(conn),
+            Answer::Lost(_) => (),
+        }
+        if let Some(failure) = failure {
+            change.failed(failure);
         }
         self.keyspace_finish();
         self.keyspace_advance();
@@ -263,7 +266,12 @@ impl<H: Clone> ControlPlane<H> {
         let kind = SessionErrorKind::Keyspace {
             name: change.keyspace,
         };
-        let result = Err(SessionError::new(kind, change.failures));
+        // Where no connection was open to try it, what keeps the nodes away is the reason.
+        let failures = match change.failures {
+            failures if failures.is_empty() => self.all_failures(),
+            failures => failures,
+        };
+        let result = Err(SessionError::new(kind, failures));
         self.outcome(ControlOutput::KeyspaceUsed { id, result });
     }
 
@@ -275,14 +283,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         self.disconnect(conn, CloseReason::Surplus);
-        self.pool_lost(
-            host,
-            conn,
-            NodeCause::Incomplete {
-                table: "USE",
-                what: "keyspace",
-            },
-        );
+        self.pool_lost(host, conn, NodeCause::Keyspace(KeyspaceCause::OtherAnswer));
     }
 
     /// Takes note that the time of a change is over: connections that did not answer are closed.
@@ -311,6 +312,16 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         let late = std::mem::take(&mut change.waiting);
+        let silent = late
+            .iter()
+            .filter_map(|conn| self.conns.get(conn.key())?.usage.host())
+            .map(|host| self.failure(host, NodeCause::Keyspace(KeyspaceCause::Timeout), None))
+            .collect::<Vec<_>>();
+        if let Some(change) = &mut self.keyspaces.current {
+            silent
+                .into_iter()
+                .for_each(|failure| change.failed(failure));
+        }
         for conn in late {
             self.queries.retain(|_, pending| pending.conn != conn);
             self.drop_data(conn);

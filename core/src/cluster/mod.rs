@@ -36,6 +36,7 @@ use crate::collections::{Slab, SlabKey};
 use crate::config::session::SessionConfig;
 use crate::conn::{CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan};
 use crate::error::connect::{AttemptError, ConnectError, ConnectionError};
+use crate::error::io::IoError;
 use crate::error::session::{NodeCause, SessionError, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::policy::load_balancing::LoadBalancingPolicy;
@@ -287,7 +288,7 @@ impl<H: Clone> ControlPlane<H> {
         &mut self,
         now: Instant,
         id: ResolveId,
-        found: Result<Vec<SocketAddr>, io::ErrorKind>,
+        found: Result<Vec<SocketAddr>, IoError>,
     ) {
         self.turn(now, |plane| {
             plane.resolved(id, found.map_err(NodeCause::Resolve))
@@ -469,7 +470,7 @@ impl<H: Clone> ControlPlane<H> {
         match timer {
             Timer::Opening(conn) => self.opening_timed_out(conn),
             Timer::Resolving(id) => {
-                self.resolved(id, Err(NodeCause::Resolve(io::ErrorKind::TimedOut)))
+                self.resolved(id, Err(NodeCause::Resolve(io::ErrorKind::TimedOut.into())))
             }
             Timer::Stagger => self.stagger(),
             Timer::Round => self.round_begin(),

@@ -296,7 +296,8 @@ impl<H: Clone> ControlPlane<H> {
         self.pool_turn(host, |pool, now| pool.handle_demand(now, shard));
     }
 
-    fn failure(
+    /// Names the host that failed by the address that is dialled for it.
+    pub(super) fn failure(
         &self,
         host: HostIdx,
         cause: NodeCause,

@@ -7,12 +7,13 @@
 //! only where records or segments are.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::time::Instant;
 
 use crate::error::connect::{
     AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectionError, Fate,
 };
+use crate::error::io::IoError;
 use crate::notify::Note;
 use crate::time::DeadlineWheel;
 use crate::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef};
@@ -192,11 +193,12 @@ impl Connection {
     }
 
     /// Takes note that the socket failed; nothing more will be read.
-    pub fn handle_io_error(&mut self, now: Instant, kind: io::ErrorKind) {
+    pub fn handle_io_error(&mut self, now: Instant, error: impl Into<IoError>) {
         self.begin(now);
+        let error = error.into();
         match self.phase {
-            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(kind)),
-            _ => self.fail(ConnectionError::Io(kind)),
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(error)),
+            _ => self.fail(ConnectionError::Io(error)),
         }
     }
 
@@ -204,11 +206,12 @@ impl Connection {
     ///
     /// What was sent whole before keeps waiting for its answer, everything else fails, and the connection closes after
     /// the last answer, at the end of input, or after the keepalive timeout.
-    pub fn handle_write_error(&mut self, now: Instant, kind: io::ErrorKind) {
+    pub fn handle_write_error(&mut self, now: Instant, error: impl Into<IoError>) {
         let now = self.begin(now);
-        let why = ConnectionError::Io(kind);
+        let error = error.into();
+        let why = ConnectionError::Io(error.clone());
         match &self.phase {
-            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(kind)),
+            Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(error)),
             Phase::Open => {
                 self.stop_sending(&why);
                 self.begin_drain(why, Some(now + self.keepalive.timeout()));

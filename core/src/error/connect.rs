@@ -3,7 +3,6 @@
 //! Leaves out errors of whole requests and sessions, which collect these.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use thiserror::Error;
 #[cfg(feature = "rustls-023")]
 use crate::conn::tls::TlsError;
 use crate::conn::{Address, CloseReason};
+use crate::error::io::IoError;
 use crate::error::protocol::{FrameEncodeError, ProtocolError};
 use crate::policy::auth::LoginError;
 use crate::wire::ServerError;
@@ -93,7 +93,7 @@ impl fmt::Display for ConnectPhase {
 pub enum ConnectCause {
     /// The system reported an error.
     #[error("{0}")]
-    Io(io::ErrorKind),
+    Io(IoError),
     /// Nothing happened in time.
     #[error("no answer in time")]
     Timeout,
@@ -151,7 +151,7 @@ pub enum ConnectCause {
 pub enum ConnectionError {
     /// The system reported an error.
     #[error("the connection failed: {0}")]
-    Io(io::ErrorKind),
+    Io(IoError),
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Eof,

@@ -2,6 +2,7 @@
 //! elsewhere, in policies and machines.
 
 pub mod connect;
+pub mod io;
 pub mod protocol;
 pub mod request;
 pub mod result;

@@ -2,13 +2,13 @@
 //! Errors of single requests are elsewhere.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::connect::{ConnectError, ConnectionError};
+use super::io::IoError;
 use super::protocol::ProtocolError;
 use crate::conn::plan::Address;
 use crate::wire::server_error::ServerError;
@@ -126,7 +126,7 @@ pub enum SessionErrorKind {
     Closed,
     /// The runtime did not let the session start.
     #[error("the runtime cannot be used: {0}")]
-    Runtime(io::ErrorKind),
+    Runtime(IoError),
     /// No host entered the keyspace.
     #[error("keyspace {name:?} cannot be used")]
     Keyspace {
@@ -252,7 +252,7 @@ impl fmt::Display for NodeName {
 pub enum NodeCause {
     /// Its name could not be resolved.
     #[error("the name cannot be resolved: {0}")]
-    Resolve(io::ErrorKind),
+    Resolve(IoError),
     /// Its name has no address.
     #[error("the name has no address")]
     NoAddress,
@@ -295,6 +295,9 @@ pub enum NodeCause {
         /// The table.
         table: &'static str,
     },
+    /// One of its connections did not enter the keyspace.
+    #[error("entering the keyspace failed: {0}")]
+    Keyspace(KeyspaceCause),
     /// Another node answered at its address.
     #[error("another node answers there: {told}")]
     WrongHost {
@@ -307,4 +310,22 @@ pub enum NodeCause {
     /// Not tried so far.
     #[error("not tried yet")]
     NotTried,
+}
+
+/// Why a connection did not enter a keyspace.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyspaceCause {
+    /// The node refused.
+    #[error("{}", .0.message)]
+    Server(Arc<ServerError>),
+    /// Its answer cannot be read.
+    #[error("{0}")]
+    Protocol(ProtocolError),
+    /// It answered something else than that the keyspace is entered.
+    #[error("the answer does not say so")]
+    OtherAnswer,
+    /// It did not answer in time.
+    #[error("no answer in time")]
+    Timeout,
 }

@@ -254,9 +254,12 @@ fn is_port_busy(error: &ConnectError, taken: u32) -> bool {
     if error.phase != ConnectPhase::Tcp {
         return false;
     }
-    match error.cause {
-        ConnectCause::Io(io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => true,
-        ConnectCause::Io(io::ErrorKind::PermissionDenied) => taken < REFUSED_PORTS_MAX,
+    let ConnectCause::Io(cause) = &error.cause else {
+        return false;
+    };
+    match cause.kind() {
+        io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => true,
+        io::ErrorKind::PermissionDenied => taken < REFUSED_PORTS_MAX,
         _ => false,
     }
 }

@@ -281,7 +281,7 @@ fn when_every_node_is_gone_names_are_resolved_again_and_the_session_lives_on() {
     let (id, _) = world.resolves.pop_front().expect("the name again");
     world
         .plane
-        .handle_resolved(world.now, id, Err(std::io::ErrorKind::TimedOut));
+        .handle_resolved(world.now, id, Err(std::io::ErrorKind::TimedOut.into()));
     world.run();
     assert!(world.control().is_none());
     // The whole cluster moved; the hosts are the same.

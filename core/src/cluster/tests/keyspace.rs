@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::frames::*;
+use super::shards::full;
 use super::world::*;
 use crate::cluster::CommandId;
 use crate::config::session::SessionConfig;
@@ -102,12 +103,57 @@ fn a_keyspace_that_nobody_knows_is_an_error_and_everything_stays() {
     assert_eq!(results(&world), [(1, false)]);
     let error = world.keyspaces_used[0].1.as_ref().expect_err("refused");
     assert!(matches!(error.kind(), SessionErrorKind::Keyspace { name } if &**name == "gone"));
-    assert!(error.to_string().contains("does not exist"), "{error}");
+    let words = error.to_string();
+    assert!(
+        words.contains("entering the keyspace failed: Keyspace 'gone' does not exist"),
+        "{words}"
+    );
+    assert_eq!(error.failures().len(), 2, "one of each node: {words}");
     assert!(world.disconnected.is_empty());
     let conn = world.data(address(1)).expect("a connection");
     world.lose(conn);
     world.tick(world.now + Duration::from_secs(2));
     assert_eq!(world.connects[0].plan.keyspace.as_deref(), Some("old"));
+}
+
+#[test]
+fn the_connections_of_a_node_that_refuse_alike_are_one_failure() {
+    let mut world = full(1, |_| ());
+    change(&mut world, 1, "gone");
+    assert_eq!(world.submits.len(), 4);
+    for submitted in std::mem::take(&mut world.submits) {
+        world.reply_with(submitted, Ok(error_frame(0x2200, "no such keyspace")));
+    }
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("refused");
+    assert_eq!(error.failures().len(), 1, "{error}");
+}
+
+#[test]
+fn a_change_that_no_open_connection_can_try_says_what_keeps_the_nodes_away() {
+    let mut world = World::started(1);
+    let conn = world.data(address(1)).expect("a connection");
+    world.lose(conn);
+    change(&mut world, 1, "new");
+    assert_eq!(results(&world), [(1, false)]);
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("nobody");
+    assert_eq!(error.failures().len(), 1, "{error}");
+    assert!(error.to_string().contains("connection"), "{error}");
+}
+
+#[test]
+fn nodes_that_do_not_answer_the_change_in_time_are_named() {
+    let mut world = World::started(1);
+    change(&mut world, 1, "new");
+    world.submits.clear();
+    world.tick(world.now + Duration::from_secs(60));
+    assert_eq!(results(&world), [(1, false)]);
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("silence");
+    assert!(
+        error
+            .to_string()
+            .contains("entering the keyspace failed: no answer in time"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_busy_source_port_is_followed_by_the_next_one_at_once() {
     ] {
         let dialled = world.connects.pop_back().expect("an attempt");
         let port = dialled.source_port.expect("a source port");
-        world.refuse(dialled, ConnectCause::Io(kind));
+        world.refuse(dialled, ConnectCause::Io(kind.into()));
         let next = world.connects.back().expect("the next attempt");
         let next_port = next.source_port.expect("a source port");
         assert_ne!(port, next_port);
@@ -198,12 +198,12 @@ fn a_shard_without_a_free_source_port_is_sought_on_the_regular_port() {
             break;
         }
         tried += 1;
-        world.refuse(dialled, ConnectCause::Io(io::ErrorKind::AddrInUse));
+        world.refuse(dialled, ConnectCause::Io(io::ErrorKind::AddrInUse.into()));
     }
     assert!(tried <= 9, "each of the three ports of each shard once");
     while let Some(dialled) = world.connects.pop_front() {
         match dialled.source_port {
-            Some(_) => world.refuse(dialled, ConnectCause::Io(io::ErrorKind::AddrInUse)),
+            Some(_) => world.refuse(dialled, ConnectCause::Io(io::ErrorKind::AddrInUse.into())),
             None => world.connect(dialled),
         }
     }

@@ -317,14 +317,20 @@ impl World {
 
     pub(super) fn connect(&mut self, dialled: Dialled) {
         let Some(node) = self.node_at(dialled.address) else {
-            return self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused));
+            return self.refuse(
+                dialled,
+                ConnectCause::Io(io::ErrorKind::ConnectionRefused.into()),
+            );
         };
         let is_regular = node.address == dialled.address;
         match (node.alive, node.sharding.door) {
             (true, Door::Silent) if !is_regular => self.unanswered.push(dialled),
             (true, Door::Open) => self.accept(dialled),
             (true, _) if is_regular => self.accept(dialled),
-            _ => self.refuse(dialled, ConnectCause::Io(io::ErrorKind::ConnectionRefused)),
+            _ => self.refuse(
+                dialled,
+                ConnectCause::Io(io::ErrorKind::ConnectionRefused.into()),
+            ),
         }
     }
 

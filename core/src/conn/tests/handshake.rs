@@ -453,13 +453,13 @@ fn the_end_of_input_an_error_and_our_own_close_say_how_far_the_handshake_came() 
     bench.peer(&supported(1, &[]));
     bench
         .conn
-        .handle_io_error(bench.now, io::ErrorKind::ConnectionReset);
+        .handle_io_error(bench.now, std::io::ErrorKind::ConnectionReset);
     assert!(matches!(
         connect_error(&bench.outputs()),
         (
             ConnectPhase::Startup,
-            ConnectCause::Io(io::ErrorKind::ConnectionReset)
-        )
+            ConnectCause::Io(error)
+        ) if error.kind() == std::io::ErrorKind::ConnectionReset
     ));
     let mut bench = Bench::new(plan(|_| ()));
     bench.conn.close(bench.now, CloseReason::Surplus);

@@ -458,7 +458,7 @@ fn a_lost_connection_says_of_each_request_whether_it_was_sent() {
     assert_eq!(all, 5);
     bench
         .conn
-        .handle_io_error(bench.now, io::ErrorKind::ConnectionReset);
+        .handle_io_error(bench.now, std::io::ErrorKind::ConnectionReset);
     let told = bench.told();
     assert_eq!(told[0], "1 failed: the connection ended (maybe applied)");
     assert_eq!(
@@ -480,10 +480,10 @@ fn nothing_happens_after_the_end() {
     bench.conn.handle_eof(bench.now);
     bench
         .conn
-        .handle_io_error(bench.now, io::ErrorKind::BrokenPipe);
+        .handle_io_error(bench.now, std::io::ErrorKind::BrokenPipe);
     bench
         .conn
-        .handle_write_error(bench.now, io::ErrorKind::BrokenPipe);
+        .handle_write_error(bench.now, std::io::ErrorKind::BrokenPipe);
     bench.conn.abandon(bench.now, key);
     bench.conn.probe(bench.now);
     bench.conn.drain(bench.now, CloseReason::Aged);
@@ -548,7 +548,7 @@ fn one_failed_write_does_not_spoil_requests_that_were_sent() {
     bench.submit(7);
     bench
         .conn
-        .handle_write_error(bench.now, io::ErrorKind::BrokenPipe);
+        .handle_write_error(bench.now, std::io::ErrorKind::BrokenPipe);
     let told = bench.told();
     assert_eq!(told[0], "6 failed: the connection ended (maybe applied)");
     assert_eq!(told[1], "7 failed: the connection ended (not sent)");
@@ -573,7 +573,7 @@ fn a_connection_that_cannot_write_does_not_wait_for_ever() {
     bench.written();
     bench
         .conn
-        .handle_write_error(bench.now, io::ErrorKind::BrokenPipe);
+        .handle_write_error(bench.now, std::io::ErrorKind::BrokenPipe);
     bench.outputs();
     bench.pass(secs(10));
     assert_eq!(

@@ -371,7 +371,7 @@ fn the_fate_of_a_wrapped_request_turns_with_the_first_byte_of_its_segment() {
         bench.submit(3);
         bench
             .conn
-            .handle_io_error(bench.now, io::ErrorKind::ConnectionReset);
+            .handle_io_error(bench.now, std::io::ErrorKind::ConnectionReset);
         let told = bench.told();
         assert!(
             told[0].ends_with(fate) && told[1].ends_with(fate),
@@ -390,7 +390,7 @@ fn after_a_write_error_only_requests_in_whole_segments_are_waited_for() {
     bench.write(10);
     bench
         .conn
-        .handle_write_error(bench.now, io::ErrorKind::BrokenPipe);
+        .handle_write_error(bench.now, std::io::ErrorKind::BrokenPipe);
     let told = bench.told();
     assert!(
         told[0].starts_with("2 failed") && told[0].ends_with("(maybe applied)"),
