@@ -164,6 +164,22 @@ pub enum Note {
         /// Lists the datacenters there are.
         known: Vec<Arc<str>>,
     },
+    /// No host of the local datacenter is in the configured local rack.
+    LocalRackMissing {
+        /// Is its name.
+        name: Arc<str>,
+        /// Lists the racks there are.
+        known: Vec<Arc<str>>,
+    },
+    /// A node that answers at a contact point, or at the address of a host, belongs to another cluster and is not used.
+    OtherCluster {
+        /// Is the server.
+        address: Address,
+        /// Is the name of its cluster.
+        name: Arc<str>,
+        /// Is the name of the session's cluster.
+        expected: Arc<str>,
+    },
     /// A server describes its shards in a way that makes no sense, or that is not known; it is used without them.
     ShardsUnreadable {
         /// Is the server.

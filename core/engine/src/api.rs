@@ -6,7 +6,7 @@ pub use messina_core::config::connection::{ConnectionConfig, SocketOptions};
 pub use messina_core::config::encryption::Encryption;
 pub use messina_core::config::limits::Limits;
 pub use messina_core::config::profile::{ExecutionProfile, PageSize};
-pub use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
+pub use messina_core::config::session::{ContactPoint, Inference, ReadinessRule, SessionConfig};
 pub use messina_core::error::connect::Fate;
 pub use messina_core::error::request::{Attempt, ErrorCategory, RequestError, RequestErrorKind};
 pub use messina_core::error::result::ResultError;

@@ -11,7 +11,10 @@ use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 #[cfg(feature = "rustls-023")]
 use messina_core::conn::tls::TlsPlan;
 use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
+use messina_core::policy::address::AddressTranslator;
 use messina_core::policy::auth::{Credentials, PlainCredentials};
+use messina_core::policy::host_filter::HostFilter;
+use messina_core::policy::load_balancing::LoadBalancingPolicy;
 use messina_core::wire::{Compression, ProtocolVersion};
 
 use crate::conn_task::Settings;
@@ -34,7 +37,6 @@ const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct SessionBuilder<R: Runtime> {
     runtime: Option<R>,
     config: SessionConfig,
-    profile: Arc<ExecutionProfile>,
     agreement_timeout: Duration,
     coalesce: bool,
     /// The first setting that could not be read.
@@ -46,7 +48,6 @@ impl<R: Runtime> SessionBuilder<R> {
         Self {
             runtime,
             config: SessionConfig::default(),
-            profile: Arc::new(ExecutionProfile::default()),
             agreement_timeout: AGREEMENT_TIMEOUT,
             coalesce: true,
             error: None,
@@ -76,6 +77,13 @@ impl<R: Runtime> SessionBuilder<R> {
     /// Prefers the nodes of this datacenter; otherwise that of the first node that answers.
     pub fn local_datacenter(mut self, name: impl Into<Arc<str>>) -> Self {
         self.config.local_datacenter = Some(name.into());
+        self
+    }
+
+    /// Prefers the nodes of this rack among those of the local datacenter. By default all racks are alike; a rack is
+    /// taken from the cluster with [`Inference::rack`](messina_core::config::session::Inference::rack).
+    pub fn local_rack(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.config.local_rack = Some(name.into());
         self
     }
 
@@ -122,9 +130,28 @@ impl<R: Runtime> SessionBuilder<R> {
         self
     }
 
+    /// Chooses the nodes for requests with this policy, and opens connections to those that it reaches.
+    pub fn load_balancing(mut self, policy: impl LoadBalancingPolicy + 'static) -> Self {
+        self.config.profile.load_balancing = Arc::new(policy);
+        self
+    }
+
+    /// Connects only to the nodes that this filter allows; the others stay members of the cluster.
+    pub fn host_filter(mut self, filter: impl HostFilter + 'static) -> Self {
+        self.config.host_filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Dials what this translator makes of the address that a node gives to clients. Contact points are dialled as
+    /// they are.
+    pub fn address_translator(mut self, translator: impl AddressTranslator + 'static) -> Self {
+        self.config.address_translator = Some(Arc::new(translator));
+        self
+    }
+
     /// Sets the defaults of all requests.
     pub fn profile(mut self, profile: impl Into<Arc<ExecutionProfile>>) -> Self {
-        self.profile = profile.into();
+        self.config.profile = Arc::unwrap_or_clone(profile.into());
         self
     }
 
@@ -181,6 +208,7 @@ impl<R: Runtime> SessionBuilder<R> {
         if config.session_id.is_nil() {
             config.session_id = random.uuid();
         }
+        let profile = Arc::new(config.profile.clone());
         let config = Arc::new(config);
         let (published, notes, mailbox) = (
             Arc::new(Published::new()),
@@ -217,7 +245,7 @@ impl<R: Runtime> SessionBuilder<R> {
             clock: WallClock::new(&runtime),
             runtime,
             config,
-            profile: self.profile,
+            profile,
             agreement_timeout: self.agreement_timeout,
             published,
             mailbox,

@@ -230,6 +230,8 @@ pub(super) struct NodeRow {
     pub(super) tokens: Tokens,
     /// The class of the cluster's partitioner; only `local` has it.
     pub(super) partitioner: Option<Arc<str>>,
+    /// The name of the cluster; only `local` has it.
+    pub(super) cluster_name: Option<Arc<str>>,
 }
 
 /// What a row says of the tokens of a node.
@@ -263,6 +265,7 @@ impl NodeRow {
             schema_version: row.uuid("schema_version"),
             tokens: Tokens::read(row),
             partitioner: shared("partitioner"),
+            cluster_name: shared("cluster_name"),
         }
     }
 }

@@ -8,14 +8,21 @@ use super::ControlPlane;
 use super::refresh::{NodesRead, Part, SKIPPED_NOTES_MAX};
 use super::session::Link;
 use super::timers::Timer;
-use super::topology::{Changes, Survey};
+use super::topology::{Changes, Member, Survey};
 use crate::conn::Address;
-use crate::error::session::{ConfigError, SessionErrorKind};
+use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::routing::{HostIdx, Partitioner};
 
 impl<H: Clone> ControlPlane<H> {
     pub(super) fn topology_read(&mut self, nodes: NodesRead) {
+        let name = nodes
+            .local
+            .as_ref()
+            .and_then(|local| local.cluster_name.clone());
+        if let Some(cause) = self.other_cluster(name.as_ref()) {
+            return self.link_unusable(cause);
+        }
         let Some(link) = self.link() else { return };
         let told = link.info.host_id;
         let connected = match &link.info.address {
@@ -30,9 +37,29 @@ impl<H: Clone> ControlPlane<H> {
                 .map(|member| member.host.address)
         };
         match Survey::new(nodes.local, nodes.peers, connected, told, current) {
-            Ok(survey) => self.topology_apply(survey, connected),
+            Ok(survey) => {
+                self.cluster_name = name.or_else(|| self.cluster_name.take());
+                self.topology_apply(survey, connected);
+            }
             Err(cause) => self.read_failed(Part::Topology, cause),
         }
+    }
+
+    /// Says why a node cannot be one of ours: it belongs to another cluster than those that answered before.
+    fn other_cluster(&mut self, name: Option<&Arc<str>>) -> Option<NodeCause> {
+        let (name, expected) = (name?.clone(), self.cluster_name.clone()?);
+        if name == expected {
+            return None;
+        }
+        if let Some(link) = self.link() {
+            let address = link.info.address.clone();
+            self.note(Note::OtherCluster {
+                address,
+                name: Arc::clone(&name),
+                expected: Arc::clone(&expected),
+            });
+        }
+        Some(NodeCause::OtherCluster { name, expected })
     }
 
     fn topology_apply(&mut self, survey: Survey, connected: SocketAddr) {
@@ -49,6 +76,7 @@ impl<H: Clone> ControlPlane<H> {
         let changes = self.members.apply(survey);
         let host = local.and_then(|id| self.members.find(id));
         let first = self.local_datacenter_known(host);
+        self.local_rack_known(host, first);
         let synced = self.link().is_some_and(Link::synced);
         self.remember_reached(host, connected);
         if let Some(link) = self.link_mut() {
@@ -93,11 +121,40 @@ impl<H: Clone> ControlPlane<H> {
         if std::mem::replace(&mut self.surveyed, true) {
             return false;
         }
-        if self.local_datacenter.is_none() {
+        if self.local_datacenter.is_none() && self.config.inference.datacenter {
             let member = host.and_then(|host| self.members.get(host));
             self.local_datacenter = member.and_then(|member| member.host.datacenter.clone());
         }
         true
+    }
+
+    /// Chooses the local rack once, if it is to be taken from the cluster, and tells of a configured one that is empty.
+    fn local_rack_known(&mut self, host: Option<HostIdx>, first: bool) {
+        let datacenter = self.local_datacenter.clone();
+        let place = |member: &Member| {
+            let host = &member.host;
+            (host.datacenter == datacenter).then(|| host.rack.clone())?
+        };
+        match &self.local_rack {
+            None if self.config.inference.rack => {
+                // A rack is a rack of its datacenter: that of a node elsewhere says nothing.
+                self.local_rack = host.and_then(|host| place(self.members.get(host)?));
+            }
+            Some(name) if first => {
+                let mut known: Vec<Arc<str>> = self
+                    .members
+                    .current()
+                    .filter_map(|(_, member)| place(member))
+                    .collect();
+                known.sort();
+                known.dedup();
+                if !known.is_empty() && !known.contains(name) {
+                    let name = Arc::clone(name);
+                    self.note(Note::LocalRackMissing { name, known });
+                }
+            }
+            _ => (),
+        }
     }
 
     /// Checks that somebody is in the configured datacenter; otherwise no request could ever be sent.
@@ -139,6 +196,8 @@ impl<H: Clone> ControlPlane<H> {
                 Some(name) => host.datacenter.as_ref() == Some(name),
                 None => true,
             };
+            host.local_rack =
+                host.local && self.local_rack.is_some() && host.rack == self.local_rack;
             host.allowed = self
                 .config
                 .host_filter

@@ -208,9 +208,15 @@ pub struct ControlPlane<H> {
     keyspace: Option<Arc<str>>,
     /// The datacenter that counts as local, as configured or as inferred.
     local_datacenter: Option<Arc<str>>,
+    /// The rack that counts as local, as configured or as inferred.
+    local_rack: Option<Arc<str>>,
+    /// The name of the cluster: another one is none of ours.
+    cluster_name: Option<Arc<str>>,
 
     stage: Stage,
     round: Round,
+    /// From when on the control connection may leave a host that requests avoid.
+    may_leave_from: Instant,
     /// Rounds over all candidates that failed in a row.
     failed_rounds: u32,
     topology: TopologyRefresh,
@@ -250,8 +256,11 @@ impl<H: Clone> ControlPlane<H> {
             names: Vec::new(),
             keyspace: config.keyspace.clone(),
             local_datacenter: config.local_datacenter.clone(),
+            local_rack: config.local_rack.clone(),
+            cluster_name: None,
             stage: Stage::Seeking,
             round: Round::default(),
+            may_leave_from: now,
             failed_rounds: 0,
             topology: TopologyRefresh::default(),
             schema_reads: SchemaRefresh::default(),

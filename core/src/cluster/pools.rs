@@ -12,7 +12,7 @@ use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::session::{NodeCause, NodeFailure, NodeName};
 use crate::notify::{ClusterEvent, Note};
 use crate::pool::{Pool, PoolOutput, Route};
-use crate::routing::{HostIdx, HostState, Shard};
+use crate::routing::{Host, HostIdx, HostState, Shard};
 use crate::wire::Request;
 
 /// How many hosts have connections.
@@ -60,8 +60,32 @@ impl<H: Clone> ControlPlane<H> {
         let Some(member) = self.members.get(host) else {
             return false;
         };
-        let remote = self.policy.reaches_remote_datacenters();
-        member.host.usable() && (member.host.local || remote)
+        let reached = |host: &Host| host.usable() && self.policy.reaches(host);
+        if !reached(&member.host) {
+            return false;
+        }
+        let Some(limit) = self
+            .policy
+            .remote_hosts_max()
+            .filter(|_| !member.host.local)
+        else {
+            return true;
+        };
+        // Those that are down stay wanted, or nobody would notice that they are back.
+        let ahead = self.members.slots.iter().take(host.at()).filter(|other| {
+            let other = &other.host;
+            other.datacenter == member.host.datacenter
+                && other.state != HostState::Down
+                && reached(other)
+        });
+        ahead.take(usize::from(limit.get())).count() < usize::from(limit.get())
+    }
+
+    /// Lets another host of a remote datacenter take the place of one whose health has changed.
+    pub(super) fn pools_follow_health(&mut self) {
+        while std::mem::take(&mut self.changed.remote) {
+            self.pools_follow_members();
+        }
     }
 
     /// Starts anew with a host that has another address.
@@ -338,6 +362,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         }
         member.host.state = state;
+        self.changed.remote |= !member.host.local && self.policy.remote_hosts_max().is_some();
         let (host_id, address) = (member.host.id, member.host.address);
         match (before, state) {
             (_, HostState::Up) => self.notify(ClusterEvent::HostUp { host_id, address }),

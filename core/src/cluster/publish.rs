@@ -31,6 +31,8 @@ pub(super) struct Changed {
     pub(super) pools: bool,
     pub(super) ring: bool,
     pub(super) schema: bool,
+    /// Whether a host of a remote datacenter came or went whose place another one may take.
+    pub(super) remote: bool,
 }
 
 /// An owner that does not take outputs for so long misses events and is told so, instead of filling the memory.
@@ -68,6 +70,10 @@ impl<H: Clone> ControlPlane<H> {
     /// Starts due attempts, publishes what changed, and sees whether the session is ready.
     pub(super) fn settle(&mut self) {
         if self.start != Start::Over {
+            self.pools_follow_health();
+            if self.changed.hosts {
+                self.leave_unwanted_host();
+            }
             self.pools_advance();
         }
         self.publish();
@@ -84,6 +90,7 @@ impl<H: Clone> ControlPlane<H> {
         let mut next: Routing<H> = Routing::clone(&self.routing);
         next.generation += 1;
         next.local_datacenter = self.local_datacenter.clone();
+        next.local_rack = self.local_rack.clone();
         if changed.hosts {
             next.hosts = self
                 .members
@@ -137,6 +144,7 @@ impl<H: Clone> ControlPlane<H> {
             self.start = Start::Ready;
             self.timers.cancel(Timer::Readiness);
             self.output(ControlOutput::Ready(Readiness { connected, wanted }));
+            self.leave_unwanted_host();
         } else if 0 < wanted && counts.tried == wanted && connected == 0 {
             self.give_up_on_the_keyspace();
         }

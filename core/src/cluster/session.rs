@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::conns::Use;
 use super::fetch::SystemTable;
+use super::publish::Start;
 use super::timers::Timer;
+use super::topology::Member;
 use super::{ConnId, ControlOutput, ControlPlane, ResolveId};
 use crate::conn::{Address, CloseReason, ConnectionInfo, Role};
 use crate::error::connect::{ConnectCause, ConnectError};
@@ -345,6 +347,25 @@ impl<H: Clone> ControlPlane<H> {
             self.disconnect(conn, CloseReason::Replaced);
             self.link_lost(cause);
         }
+    }
+
+    /// Moves the control connection from a host that requests avoid to one that is known to work, once there is one.
+    pub(super) fn leave_unwanted_host(&mut self) {
+        if self.start != Start::Ready || self.now < self.may_leave_from {
+            return;
+        }
+        let Some(host) = self.link().and_then(|link| link.host) else {
+            return;
+        };
+        let serves = |(idx, member): (HostIdx, &Member)| {
+            member.host.state == HostState::Up && self.wants(idx)
+        };
+        if self.wants(host) || !self.members.current().any(serves) {
+            return;
+        }
+        // Where the others turn out to be of no use for this, it is not tried again and again.
+        self.may_leave_from = self.after(ROUND_DELAY_MAX);
+        self.link_unusable(NodeCause::Unwanted);
     }
 
     /// Takes note that the control connection is gone: everything is read again over the next one.

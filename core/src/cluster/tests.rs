@@ -9,6 +9,7 @@ mod health;
 mod keyspace;
 mod nodes;
 mod pools;
+mod preference;
 mod reshard;
 mod schema;
 mod shards;

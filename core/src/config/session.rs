@@ -26,8 +26,13 @@ use crate::seed::Random;
 pub struct SessionConfig {
     /// Where the cluster is looked for: at start, and again when no known host answers any more.
     pub contact_points: Vec<ContactPoint>,
-    /// The datacenter to prefer; unset, that of the first contact point that answers.
+    /// The datacenter to prefer; unset, that of the first contact point that answers, unless [`Inference::datacenter`]
+    /// is off: then all are alike.
     pub local_datacenter: Option<Arc<str>>,
+    /// The rack to prefer inside of the local datacenter; unset, none unless [`Inference::rack`] asks for one.
+    pub local_rack: Option<Arc<str>>,
+    /// What of both is taken from the cluster where it is not configured.
+    pub inference: Inference,
     /// The login, read once for each connection.
     pub credentials: Option<Arc<dyn Credentials>>,
     /// The server-side authenticator classes that may see the login; unset, any.
@@ -87,6 +92,10 @@ impl SessionConfig {
         if let Some(name) = &self.keyspace {
             check_keyspace(name)?;
         }
+        let has_datacenter = self.local_datacenter.is_some() || self.inference.datacenter;
+        if !has_datacenter && (self.local_rack.is_some() || self.inference.rack) {
+            return Err(ConfigError::RackWithoutDatacenter);
+        }
         self.connection.check()?;
         self.pool.check()?;
         if self.readiness_timeout.is_zero() {
@@ -128,6 +137,8 @@ impl Default for SessionConfig {
         Self {
             contact_points: Vec::new(),
             local_datacenter: None,
+            local_rack: None,
+            inference: Inference::default(),
             credentials: None,
             authenticators_allowed: None,
             keyspace: None,
@@ -146,6 +157,25 @@ impl Default for SessionConfig {
             refresh: RefreshConfig::default(),
             ready: ReadinessRule::default(),
             readiness_timeout: READINESS_TIMEOUT,
+        }
+    }
+}
+
+/// What of the place to prefer is taken from the cluster, where it is not configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inference {
+    /// Takes the datacenter of the first contact point that answers. Default: yes.
+    pub datacenter: bool,
+    /// Takes the rack of the first node of the local datacenter that the control connection leads to. Default: no,
+    /// because every application that names the same contact point first would load the same rack.
+    pub rack: bool,
+}
+
+impl Default for Inference {
+    fn default() -> Self {
+        Self {
+            datacenter: true,
+            rack: false,
         }
     }
 }

@@ -43,6 +43,11 @@ pub enum ConfigError {
         /// The names that hosts are in.
         known: Vec<Arc<str>>,
     },
+    /// A rack is to be preferred, and no datacenter.
+    #[error(
+        "a rack is preferred inside of a datacenter, and no datacenter is configured or inferred"
+    )]
+    RackWithoutDatacenter,
     /// Two ports that are no range of ports for connections to start from.
     #[error("{low} to {high} is no range of source ports: 1024 to 65535 is the largest")]
     SourcePorts {
@@ -304,6 +309,17 @@ pub enum NodeCause {
         /// The identity of that node.
         told: Uuid,
     },
+    /// It belongs to another cluster than the nodes that answered before.
+    #[error("it belongs to cluster {name:?}, and the session to {expected:?}")]
+    OtherCluster {
+        /// The name of its cluster.
+        name: Arc<str>,
+        /// The name of the session's cluster.
+        expected: Arc<str>,
+    },
+    /// It works, and requests may not go there: the control connection moved on.
+    #[error("requests may not go there")]
+    Unwanted,
     /// It was asked and did not answer so far.
     #[error("no answer so far")]
     Unanswered,

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 use crate::routing::Host;
 
@@ -27,5 +30,100 @@ impl HostFilter for DatacenterFilter {
         host.datacenter
             .as_ref()
             .is_some_and(|datacenter| self.datacenters.contains(datacenter))
+    }
+}
+
+/// Allows the hosts that are listed, by address or by identity, and no other.
+///
+/// ```
+/// use messina_core::policy::host_filter::AllowList;
+///
+/// let filter = AllowList::new()
+///     .ip("192.0.2.1".parse().expect("an address"))
+///     .address("192.0.2.2:9142".parse().expect("an address"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowList {
+    ips: BTreeSet<IpAddr>,
+    addresses: BTreeSet<SocketAddr>,
+    ids: BTreeSet<Uuid>,
+}
+
+impl AllowList {
+    /// Makes a list that allows nobody.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            ips: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            ids: BTreeSet::new(),
+        }
+    }
+
+    /// Allows the hosts with this address for clients, on any port; untranslated.
+    #[must_use]
+    pub fn ip(mut self, ip: IpAddr) -> Self {
+        self.ips.insert(ip.to_canonical());
+        self
+    }
+
+    /// Allows the host with this address for clients and this port; untranslated.
+    #[must_use]
+    pub fn address(mut self, address: SocketAddr) -> Self {
+        self.addresses.insert(address);
+        self
+    }
+
+    /// Allows the host with this identity, whatever its address is.
+    #[must_use]
+    pub fn id(mut self, id: Uuid) -> Self {
+        self.ids.insert(id);
+        self
+    }
+}
+
+impl HostFilter for AllowList {
+    fn allows(&self, host: &Host) -> bool {
+        self.ips.contains(&host.address.ip().to_canonical())
+            || self.addresses.contains(&host.address)
+            || self.ids.contains(&host.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(id: u128, address: &str) -> Host {
+        Host::new(Uuid::from_u128(id), address.parse().expect("an address"))
+    }
+
+    #[test]
+    fn a_list_allows_what_is_on_it_and_nothing_else() {
+        assert!(!AllowList::new().allows(&host(1, "192.0.2.1:9042")));
+        let list = AllowList::new()
+            .ip("192.0.2.1".parse().expect("an address"))
+            .address("192.0.2.2:9042".parse().expect("an address"))
+            .id(Uuid::from_u128(3));
+        assert!(list.allows(&host(1, "192.0.2.1:9999")));
+        assert!(list.allows(&host(1, "[::ffff:192.0.2.1]:9042")));
+        assert!(list.allows(&host(2, "192.0.2.2:9042")));
+        assert!(!list.allows(&host(2, "192.0.2.2:9999")));
+        assert!(list.allows(&host(3, "192.0.2.9:9042")));
+        assert!(!list.allows(&host(4, "192.0.2.9:9042")));
+    }
+
+    #[test]
+    fn a_filter_by_datacenter_takes_exact_names() {
+        let filter = DatacenterFilter {
+            datacenters: ["dc1".into()].into(),
+        };
+        let in_datacenter = |name: Option<&str>| Host {
+            datacenter: name.map(Arc::from),
+            ..host(1, "192.0.2.1:9042")
+        };
+        assert!(filter.allows(&in_datacenter(Some("dc1"))));
+        assert!(!filter.allows(&in_datacenter(Some("DC1"))));
+        assert!(!filter.allows(&in_datacenter(None)));
     }
 }

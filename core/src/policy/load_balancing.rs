@@ -1,7 +1,10 @@
 //! Owns the order in which hosts are tried for a request: the policy trait, what a policy sees, the default policy.
 //! Connections are not its matter: a policy names hosts and shards.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use crate::exec::targets::{Planned, Targets};
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, Token};
@@ -21,6 +24,20 @@ pub trait LoadBalancingPolicy: fmt::Debug + Send + Sync {
     /// Says whether hosts outside of the local datacenter may be chosen; where not, they get no connections.
     fn reaches_remote_datacenters(&self) -> bool {
         true
+    }
+
+    /// Says whether requests may ever go to a host that the host filter allows; where not, it gets no connections.
+    ///
+    /// Asked of the policy of the session's profile whenever the facts of hosts change; must be a pure function of them.
+    /// By default every host of the local datacenter, and those of others if
+    /// [`reaches_remote_datacenters`](Self::reaches_remote_datacenters) says so.
+    fn reaches(&self, host: &Host) -> bool {
+        host.local || self.reaches_remote_datacenters()
+    }
+
+    /// How many hosts of each datacenter other than the local one get connections: the first that are up; unset, all.
+    fn remote_hosts_max(&self) -> Option<NonZeroU16> {
+        None
     }
 
     /// What is reported of the policy to the server.
@@ -122,19 +139,25 @@ impl<H> ClusterView for RoutingView<'_, H> {
     }
 }
 
-/// Prefers the local datacenter and the replicas of the request, and of these the less busy.
+/// Prefers the local rack and datacenter and the replicas of the request, and of equals the less busy.
 ///
-/// The order: replicas of the local datacenter, replicas of others, other hosts of the local datacenter, other hosts;
-/// other datacenters only with [`datacenter_failover`](Self::datacenter_failover). Of each group two random hosts are
-/// compared and the one with fewer requests in flight comes first; replicas of stable requests keep the ring's order.
+/// The order: replicas in the local rack, in the local datacenter, in other datacenters; then other hosts in the same
+/// three steps. Other datacenters only with [`datacenter_failover`](Self::datacenter_failover). Of each group two random
+/// hosts are compared and the one with fewer requests in flight comes first. Replicas of stable requests keep the ring's
+/// order and ignore racks, so that every client sends them to the same host of a datacenter.
 /// Costs no allocation while no more than the usual number of replicas is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefaultLoadBalancing {
-    /// Whether replicas are tried before other hosts.
+    /// Whether replicas are tried before other hosts. Default: yes.
     pub token_aware: bool,
-    /// Whether hosts of other datacenters are tried after those of the local one.
+    /// Whether hosts of other datacenters are tried after those of the local one. Default: no.
     pub datacenter_failover: bool,
+    /// The other datacenters that may be tried then, by exact name; unset, all. Default: unset.
+    pub remote_datacenters: Option<BTreeSet<Arc<str>>>,
+    /// How many hosts of each of them may be tried: the first that are up; unset, all. The others get no connections
+    /// when this is the policy of the session's profile. Default: unset.
+    pub remote_hosts_max: Option<NonZeroU16>,
 }
 
 impl Default for DefaultLoadBalancing {
@@ -143,36 +166,28 @@ impl Default for DefaultLoadBalancing {
         Self {
             token_aware: true,
             datacenter_failover: false,
+            remote_datacenters: None,
+            remote_hosts_max: None,
         }
     }
 }
 
 impl LoadBalancingPolicy for DefaultLoadBalancing {
     fn first(&self, request: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned> {
-        let hosts = cluster.hosts();
         let mut random = Random(request.seed);
+        let mut host = None;
         if self.token_aware {
-            let replicas = cluster.replicas(request);
-            for local in self.sides() {
-                let group = replicas
-                    .iter()
-                    .copied()
-                    .filter(|idx| eligible(hosts, *idx, *local));
-                let found = if request.stable {
-                    pick_in_order(group)
-                } else {
-                    pick(group, request, cluster, &mut random)
-                };
-                if let Some(host) = found {
-                    return Some(planned(host, request, cluster));
-                }
-            }
+            let replicas = cluster.replicas(request).iter().copied();
+            host = match request.stable {
+                true => self.nearest_in_order(replicas, cluster.hosts()),
+                false => self.nearest(replicas, request, cluster, &mut random),
+            };
         }
-        let found = self.sides().iter().find_map(|local| {
-            let group = indexes(hosts).filter(|idx| eligible(hosts, *idx, *local));
-            pick(group, request, cluster, &mut random)
-        });
-        found.map(|host| planned(host, request, cluster))
+        if host.is_none() {
+            let hosts = indexes(cluster.hosts());
+            host = self.nearest(hosts, request, cluster, &mut random);
+        }
+        host.map(|host| planned(host, request, cluster))
     }
 
     fn rest(&self, request: &PlanRequest, cluster: &dyn ClusterView, targets: &mut Targets) {
@@ -186,19 +201,19 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
                 random.below(replicas.len())
             };
             let (before, after) = replicas.split_at(turn);
-            for local in self.sides() {
-                let group = after
-                    .iter()
-                    .chain(before)
-                    .copied()
-                    .filter(|idx| eligible(hosts, *idx, *local));
+            for own in DISTANCES {
+                let turned = after.iter().chain(before).copied();
+                let group = turned.filter(|idx| match self.distance(hosts, *idx) {
+                    Some(Distance::LocalRack) if request.stable => own == Distance::Local,
+                    distance => distance == Some(own),
+                });
                 group.for_each(|idx| targets.push(planned(idx, request, cluster)));
             }
         }
         let turn = random.below(hosts.len());
-        for local in self.sides() {
+        for own in DISTANCES {
             let turned = indexes(hosts).skip(turn).chain(indexes(hosts).take(turn));
-            let group = turned.filter(|idx| eligible(hosts, *idx, *local));
+            let group = turned.filter(|idx| self.distance(hosts, *idx) == Some(own));
             group.for_each(|idx| targets.push(planned(idx, request, cluster)));
         }
     }
@@ -207,19 +222,118 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
         self.datacenter_failover
     }
 
+    fn reaches(&self, host: &Host) -> bool {
+        host.local || self.permits(host)
+    }
+
+    fn remote_hosts_max(&self) -> Option<NonZeroU16> {
+        self.remote_hosts_max
+    }
+
     fn description(&self) -> PolicyDescription<'_> {
         PolicyDescription::Default(self)
     }
 }
 
+/// How far a host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    LocalRack,
+    Local,
+    Remote,
+}
+
+/// The distances, near ones first.
+const DISTANCES: [Distance; 3] = [Distance::LocalRack, Distance::Local, Distance::Remote];
+
 impl DefaultLoadBalancing {
-    /// The sides to look at in order: the local one, then if allowed the others.
-    fn sides(&self) -> &'static [bool] {
-        if self.datacenter_failover {
-            &[true, false]
-        } else {
-            &[true]
+    /// How far a host is; nothing for one that must not be tried now.
+    #[inline]
+    fn distance(&self, hosts: &[Host], idx: HostIdx) -> Option<Distance> {
+        let host = hosts.get(idx.at())?;
+        if !serves(host) {
+            return None;
         }
+        match (host.local, host.local_rack) {
+            (true, true) => Some(Distance::LocalRack),
+            (true, false) => Some(Distance::Local),
+            (false, _) => self.admits(hosts, host, idx).then_some(Distance::Remote),
+        }
+    }
+
+    /// Says whether a host of another datacenter is among those that may be tried.
+    #[cold]
+    fn admits(&self, hosts: &[Host], host: &Host, idx: HostIdx) -> bool {
+        if !self.permits(host) {
+            return false;
+        }
+        let Some(limit) = self.remote_hosts_max.map(NonZeroU16::get).map(usize::from) else {
+            return true;
+        };
+        let same = |other: &&Host| other.datacenter == host.datacenter && serves(other);
+        hosts.iter().take(idx.at()).filter(same).take(limit).count() < limit
+    }
+
+    /// Says whether the datacenter of a host may be tried although it is not the local one.
+    fn permits(&self, host: &Host) -> bool {
+        let named = |names: &BTreeSet<Arc<str>>| {
+            let own = host.datacenter.as_deref();
+            own.is_some_and(|own| names.contains(own))
+        };
+        self.datacenter_failover && self.remote_datacenters.as_ref().is_none_or(named)
+    }
+
+    /// Takes the first of the nearest hosts; racks make no difference.
+    fn nearest_in_order(
+        &self,
+        group: impl Iterator<Item = HostIdx>,
+        hosts: &[Host],
+    ) -> Option<HostIdx> {
+        let mut remote = None;
+        for idx in group {
+            match self.distance(hosts, idx) {
+                Some(Distance::LocalRack | Distance::Local) => return Some(idx),
+                Some(Distance::Remote) => remote = remote.or(Some(idx)),
+                None => (),
+            }
+        }
+        remote
+    }
+
+    /// Draws two of the nearest hosts of the group and takes the one with fewer requests in flight.
+    #[inline]
+    fn nearest(
+        &self,
+        group: impl Iterator<Item = HostIdx>,
+        request: &PlanRequest,
+        cluster: &dyn ClusterView,
+        random: &mut Random,
+    ) -> Option<HostIdx> {
+        let hosts = cluster.hosts();
+        let mut drawn: [Option<HostIdx>; 2] = [None, None];
+        let mut nearest = Distance::Remote;
+        let mut seen = 0;
+        for idx in group {
+            let Some(distance) = self.distance(hosts, idx) else {
+                continue;
+            };
+            if nearest < distance {
+                continue;
+            }
+            if distance < nearest {
+                (nearest, seen, drawn) = (distance, 0, [None, None]);
+            }
+            let slot = if seen < 2 {
+                seen
+            } else {
+                random.below(seen + 1)
+            };
+            if let Some(slot) = drawn.get_mut(slot) {
+                *slot = Some(idx);
+            }
+            seen += 1;
+        }
+        less_busy(drawn, request, cluster, random)
     }
 }
 
@@ -227,10 +341,9 @@ fn indexes(hosts: &[Host]) -> impl Iterator<Item = HostIdx> {
     (0..=u16::MAX).take(hosts.len()).map(HostIdx)
 }
 
-fn eligible(hosts: &[Host], idx: HostIdx, local: bool) -> bool {
-    hosts
-        .get(idx.at())
-        .is_some_and(|host| host.local == local && host.allowed && host.state == HostState::Up)
+/// Says whether requests may be sent to a host now.
+fn serves(host: &Host) -> bool {
+    host.allowed && host.state == HostState::Up
 }
 
 fn planned(host: HostIdx, request: &PlanRequest, cluster: &dyn ClusterView) -> Planned {
@@ -240,28 +353,13 @@ fn planned(host: HostIdx, request: &PlanRequest, cluster: &dyn ClusterView) -> P
     }
 }
 
-fn pick_in_order(mut group: impl Iterator<Item = HostIdx>) -> Option<HostIdx> {
-    group.next()
-}
-
-/// Draws two hosts of the group and takes the one with fewer requests in flight.
-fn pick(
-    group: impl Iterator<Item = HostIdx>,
+/// Takes the host with fewer requests in flight.
+fn less_busy(
+    drawn: [Option<HostIdx>; 2],
     request: &PlanRequest,
     cluster: &dyn ClusterView,
     random: &mut Random,
 ) -> Option<HostIdx> {
-    let mut drawn: [Option<HostIdx>; 2] = [None, None];
-    for (seen, host) in group.enumerate() {
-        let slot = if seen < 2 {
-            seen
-        } else {
-            random.below(seen + 1)
-        };
-        if let Some(slot) = drawn.get_mut(slot) {
-            *slot = Some(host);
-        }
-    }
     let (one, other) = match drawn {
         [Some(one), Some(other)] => (one, other),
         [one, _] => return one,

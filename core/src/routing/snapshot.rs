@@ -59,6 +59,8 @@ pub struct Host {
     pub state: HostState,
     /// Whether the session prefers this host: it is in the local datacenter, or there is no local one.
     pub local: bool,
+    /// Whether it is preferred among those: it is in the local rack. False for all where no rack is preferred.
+    pub local_rack: bool,
     /// Whether the host filter lets us connect to it.
     pub allowed: bool,
     /// The version of the server, as its tables name it.
@@ -78,6 +80,7 @@ impl Host {
             rack: None,
             state: HostState::Unknown,
             local: true,
+            local_rack: false,
             allowed: true,
             release_version: None,
             failure: None,
@@ -122,6 +125,8 @@ pub struct Routing<H> {
     pub table_order: Arc<[TableIdx]>,
     /// The datacenter that counts as local, as configured or as inferred.
     pub local_datacenter: Option<Arc<str>>,
+    /// The rack that counts as local, as configured or as inferred.
+    pub local_rack: Option<Arc<str>>,
     /// Grows by one with every published picture.
     pub generation: u64,
 }
@@ -135,6 +140,7 @@ impl<H> Clone for Routing<H> {
             tables: Arc::clone(&self.tables),
             table_order: Arc::clone(&self.table_order),
             local_datacenter: self.local_datacenter.clone(),
+            local_rack: self.local_rack.clone(),
             generation: self.generation,
         }
     }
@@ -149,6 +155,7 @@ impl<H> Default for Routing<H> {
             tables: Arc::new([]),
             table_order: Arc::new([]),
             local_datacenter: None,
+            local_rack: None,
             generation: 0,
         }
     }

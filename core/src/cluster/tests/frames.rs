@@ -26,6 +26,7 @@ pub(super) fn node_columns(broadcast: &'static str) -> Vec<(&'static str, &'stat
         ("tokens", TEXT_SET),
         ("schema_version", UUID),
         ("partitioner", TEXT),
+        ("cluster_name", TEXT),
     ]
 }
 
@@ -42,6 +43,7 @@ pub(super) fn node_row(node: &Node) -> Cells {
         Some(text_set(&node.tokens)),
         uuid_cell(node.schema_version),
         cell("org.apache.cassandra.dht.Murmur3Partitioner"),
+        cell(node.cluster),
     ]
 }
 

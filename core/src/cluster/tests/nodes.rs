@@ -11,6 +11,7 @@ use crate::conn::Role;
 pub(super) struct Node {
     pub(super) id: u128,
     pub(super) address: SocketAddr,
+    pub(super) cluster: &'static str,
     pub(super) datacenter: &'static str,
     pub(super) rack: &'static str,
     pub(super) tokens: Vec<String>,
@@ -62,6 +63,7 @@ pub(super) fn node(last: u8) -> Node {
     Node {
         id: u128::from(last),
         address: address(last),
+        cluster: "ours",
         datacenter: "dc1",
         rack: ["a", "b", "c"][usize::from(last) % 3],
         tokens: vec![(i64::from(last) * 100).to_string()],

@@ -296,7 +296,11 @@ fn a_filtered_host_is_a_member_without_a_connection_until_its_facts_change() {
     world.nodes[0].rack = "c";
     world.plane.refresh(world.now);
     world.run();
-    assert_eq!(world.dialled, [(Role::Data, address(2))]);
+    assert_eq!(
+        world.dialled,
+        [(Role::Data, address(2)), (Role::Control, address(2))],
+        "the control connection follows"
+    );
     assert!(
         world
             .routing

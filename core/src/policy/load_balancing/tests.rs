@@ -70,6 +70,7 @@ fn routing(strategy: Strategy) -> Routing<usize> {
         tables: Arc::new([table]),
         table_order: Arc::new([TableIdx(0)]),
         local_datacenter: Some("eu".into()),
+        local_rack: None,
         generation: 1,
     }
 }
@@ -311,4 +312,185 @@ fn without_a_preferred_datacenter_all_replicas_are_equal() {
         &routing,
         &[&[A, D, F, G], &[B, C, E]],
     );
+}
+
+/// The routing with rack `r1` of `eu` preferred.
+fn in_rack_r1(strategy: Strategy) -> Routing<usize> {
+    let mut routing = routing(strategy);
+    let near = |host: &Host| Host {
+        local_rack: host.local && host.rack.as_deref() == Some("r1"),
+        ..host.clone()
+    };
+    routing.hosts = routing.hosts.iter().map(near).collect();
+    routing.local_rack = Some("r1".into());
+    routing
+}
+
+#[test]
+fn the_local_rack_comes_before_the_rest_of_its_datacenter() {
+    assert_groups(
+        &failover(),
+        &in_rack_r1(network(3, 3)),
+        &[&[A, C], &[G], &[F, D, E], &[B]],
+    );
+    assert_groups(
+        &DefaultLoadBalancing::default(),
+        &in_rack_r1(network(1, 0)),
+        &[&[A], &[B, C], &[G]],
+    );
+}
+
+#[test]
+fn a_busy_local_rack_still_comes_before_an_idle_one() {
+    let routing = in_rack_r1(network(3, 0));
+    let loads = Fixed(vec![9, 0, 8, 0, 0, 0, 0]);
+    let view = RoutingView::new(&routing, &loads);
+    for seed in 0..50 {
+        let first = DefaultLoadBalancing::default().first(&request(seed), &view);
+        assert_eq!(first.map(|target| target.host), Some(HostIdx(C)));
+    }
+}
+
+#[test]
+fn stable_requests_of_every_rack_go_to_the_same_replica() {
+    let near = |rack: &str| {
+        let mut routing = routing(network(3, 0));
+        let near = |host: &Host| Host {
+            local_rack: host.local && host.rack.as_deref() == Some(rack),
+            ..host.clone()
+        };
+        routing.hosts = routing.hosts.iter().map(near).collect();
+        routing
+    };
+    for rack in ["r1", "r2", "elsewhere"] {
+        for seed in 0..10 {
+            let request = PlanRequest {
+                stable: true,
+                ..request(seed)
+            };
+            let plan = plan(&DefaultLoadBalancing::default(), &request, &near(rack));
+            assert_eq!(plan, [A, C, G, B], "{rack}");
+        }
+    }
+}
+
+#[test]
+fn stable_requests_leave_the_local_replicas_in_ring_order_before_remote_ones() {
+    let mut routing = routing(network(2, 2));
+    let mut hosts = routing.hosts.to_vec();
+    hosts[usize::from(A)].state = HostState::Down;
+    routing.hosts = hosts.into();
+    for seed in 0..10 {
+        let request = PlanRequest {
+            stable: true,
+            ..request(seed)
+        };
+        assert_eq!(plan(&failover(), &request, &routing)[..3], [G, F, D]);
+    }
+}
+
+#[test]
+fn only_permitted_datacenters_are_tried_after_the_local_one() {
+    let mut routing = routing(network(3, 3));
+    let moved = |(at, host): (u16, &Host)| match at {
+        F => Host {
+            datacenter: Some("ap".into()),
+            ..host.clone()
+        },
+        _ => host.clone(),
+    };
+    routing.hosts = (0..).zip(routing.hosts.iter()).map(moved).collect();
+    let policy = DefaultLoadBalancing {
+        remote_datacenters: Some(["us".into()].into()),
+        ..failover()
+    };
+    assert_groups(&policy, &routing, &[&[A, C, G], &[D, E], &[B]]);
+    let host = |at: u16| &routing.hosts[usize::from(at)];
+    assert!(policy.reaches(host(D)) && policy.reaches(host(A)) && !policy.reaches(host(F)));
+    assert!(!DefaultLoadBalancing::default().reaches(host(D)));
+}
+
+#[test]
+fn no_more_hosts_of_a_remote_datacenter_are_tried_than_allowed() {
+    let policy = DefaultLoadBalancing {
+        remote_hosts_max: NonZeroU16::new(1),
+        ..failover()
+    };
+    let mut routing = routing(network(2, 0));
+    let without_token = |seed| PlanRequest {
+        token: None,
+        ..request(seed)
+    };
+    for seed in 0..20 {
+        let plan = plan(&policy, &without_token(seed), &routing);
+        assert_eq!((plan.len(), plan.last()), (5, Some(&D)), "{plan:?}");
+    }
+    let mut hosts = routing.hosts.to_vec();
+    hosts[usize::from(D)].state = HostState::Down;
+    routing.hosts = hosts.into();
+    for seed in 0..20 {
+        assert_eq!(
+            plan(&policy, &without_token(seed), &routing).last(),
+            Some(&E)
+        );
+    }
+}
+
+#[test]
+fn with_every_local_host_down_a_permitted_remote_one_leads() {
+    let mut routing = routing(network(3, 3));
+    let gone = |host: &Host| Host {
+        state: if host.local {
+            HostState::Down
+        } else {
+            HostState::Up
+        },
+        ..host.clone()
+    };
+    routing.hosts = routing.hosts.iter().map(gone).collect();
+    assert!(plan(&DefaultLoadBalancing::default(), &request(1), &routing).is_empty());
+    let leaders: BTreeSet<_> = (0..50)
+        .map(|seed| plan(&failover(), &request(seed), &routing)[0])
+        .collect();
+    assert_eq!(leaders, [D, E, F].into());
+}
+
+#[test]
+fn a_token_of_an_unknown_table_gives_any_local_host() {
+    let routing = routing(network(1, 1));
+    let request = |seed| PlanRequest {
+        table: None,
+        ..request(seed)
+    };
+    let leaders: BTreeSet<_> = (0..100)
+        .map(|seed| plan(&DefaultLoadBalancing::default(), &request(seed), &routing)[0])
+        .collect();
+    assert_eq!(leaders, [A, B, C, G].into());
+}
+
+#[test]
+fn without_token_awareness_replicas_are_hosts_like_others() {
+    let policy = DefaultLoadBalancing {
+        token_aware: false,
+        ..DefaultLoadBalancing::default()
+    };
+    assert_groups(&policy, &routing(network(1, 0)), &[&[A, B, C, G]]);
+}
+
+#[test]
+fn requests_without_a_token_are_spread_evenly() {
+    let routing = routing(network(1, 1));
+    let mut counts = [0; 7];
+    for seed in 0..4_000 {
+        let request = PlanRequest {
+            token: None,
+            ..request(seed)
+        };
+        let plan = plan(&DefaultLoadBalancing::default(), &request, &routing);
+        counts[usize::from(plan[0])] += 1;
+    }
+    for (at, count) in counts.into_iter().enumerate() {
+        let is_local = !matches!(u16::try_from(at), Ok(D | E | F));
+        assert_eq!(is_local, (850..1_150).contains(&count), "{counts:?}");
+    }
 }
