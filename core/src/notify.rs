@@ -1,6 +1,8 @@
 //! Owns what machines tell: [`ClusterEvent`]s for applications, [`Note`]s for operators.
 //! Leaves out how they are shown: the engine turns notes into log records, applications do as they like.
 
+mod words;
+
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -51,6 +53,19 @@ pub enum ClusterEvent {
     SchemaChanged(SchemaChange),
     /// Events may have been missed, and everything was read again since.
     Resynced,
+}
+
+/// How urgent a [`Note`] is to an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Is of use when something is looked into.
+    Debug,
+    /// Is worth knowing and nothing to act on.
+    Info,
+    /// May need somebody to act: something works less well than it could.
+    Warning,
+    /// Needs somebody to act: something does not work.
+    Error,
 }
 
 /// Tells an operator about something rare and worth knowing.
@@ -120,6 +135,8 @@ pub enum Note {
     },
     /// An attempt to connect failed.
     ConnectFailed(Arc<ConnectError>),
+    /// A host has no open connection, and the last attempt to get one failed.
+    HostUnreachable(Arc<NodeFailure>),
     /// An open connection ended.
     ConnectionLost {
         /// Is the server.

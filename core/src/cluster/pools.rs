@@ -167,6 +167,9 @@ impl<H: Clone> ControlPlane<H> {
                     return;
                 }
                 let failure = self.failure(host, cause, retry_in);
+                if retry_in.is_some() {
+                    self.note(Note::HostUnreachable(Arc::new(failure.clone())));
+                }
                 self.set_state(host, HostState::Down, Some(failure));
             }
             PoolOutput::Note(note) => self.note(note),
