@@ -356,6 +356,8 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         let before = member.host.state;
+        let retry_in = failure.as_ref().and_then(|failure| failure.retry_in);
+        member.host.next_try = retry_in.and_then(|delay| self.now.checked_add(delay));
         if before == state && member.host.failure.is_none() && failure.is_none() {
             return;
         }

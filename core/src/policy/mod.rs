@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod auth;
+pub mod explain;
 pub mod host_filter;
 pub mod load_balancing;
 pub mod reconnect;

@@ -96,6 +96,21 @@ impl<H> PoolView<H> {
         }
     }
 
+    /// All usable connections with the shard that each one reaches, where the node has shards.
+    pub fn by_shard(&self) -> impl Iterator<Item = (Option<Shard>, &H)> {
+        let shard_at = move |at: usize| {
+            // The last shard that starts at or before this place has it: shards without a connection start there too.
+            let after = self
+                .starts
+                .partition_point(|start| usize::try_from(*start).is_ok_and(|start| start <= at));
+            u16::try_from(after.checked_sub(1)?).ok().map(Shard)
+        };
+        self.connections
+            .iter()
+            .enumerate()
+            .map(move |(at, handle)| (shard_at(at), handle))
+    }
+
     /// Counts the shards that have a connection.
     #[must_use]
     pub fn shards_connected(&self) -> u16 {
@@ -138,6 +153,9 @@ mod tests {
         assert_eq!(view.on_shard(Shard(2)), ['c', 'd']);
         assert!(view.on_shard(Shard(3)).is_empty());
         assert_eq!(view.connections(), ['a', 'c', 'd']);
+        let by_shard: Vec<_> = view.by_shard().collect();
+        let (zero, two) = (Some(Shard(0)), Some(Shard(2)));
+        assert_eq!(by_shard, [(zero, &'a'), (two, &'c'), (two, &'d')]);
     }
 
     #[test]
@@ -154,6 +172,7 @@ mod tests {
         let view = PoolView::new(None, vec![(None, 'a'), (Some(Shard(1)), 'b')]);
         assert_eq!(view.connections(), ['a', 'b']);
         assert!(view.on_shard(Shard(0)).is_empty());
+        assert!(view.by_shard().all(|(shard, _)| shard.is_none()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod replicas;
 pub mod ring;
 pub mod shard;
 pub mod snapshot;
+pub mod status;
 pub mod token;
 
 pub use replicas::{Placement, PlacementIdx, Strategy};
@@ -13,4 +14,5 @@ pub use shard::{Shard, Sharder};
 pub use snapshot::{
     Host, HostIdx, HostState, Loads, PoolView, Routing, ShardAwareStats, TableIdx, TableRouting,
 };
+pub use status::{ConnectionStatus, HostStatus};
 pub use token::{Partitioner, Token, TokenHasher};

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use uuid::Uuid;
 
@@ -67,6 +68,8 @@ pub struct Host {
     pub release_version: Option<Arc<str>>,
     /// Why the last attempt to connect failed or the last connection ended, while none is open.
     pub failure: Option<Arc<NodeFailure>>,
+    /// When the next attempt to connect is due, while none is open; a sign of life makes it come sooner.
+    pub next_try: Option<Instant>,
 }
 
 impl Host {
@@ -84,6 +87,7 @@ impl Host {
             allowed: true,
             release_version: None,
             failure: None,
+            next_try: None,
         }
     }
 
