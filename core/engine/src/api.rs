@@ -19,8 +19,12 @@ pub use messina_core::exec::paging::PagingState;
 pub use messina_core::exec::prepared::PreparedStatement;
 pub use messina_core::exec::result::{Page, QueryResult};
 pub use messina_core::exec::statement::{AsStatement, Bound, Statement};
-pub use messina_core::notify::{ClusterEvent, Note};
+pub use messina_core::notify::{ClusterEvent, Note, Severity};
 pub use messina_core::policy;
+pub use messina_core::policy::explain::RoutePlan;
+pub use messina_core::routing::{
+    ConnectionStatus, Host, HostState, HostStatus, Shard, ShardAwareStats, Token,
+};
 pub use messina_core::types;
 pub use messina_core::types::*;
 pub use messina_core::wire::{Compression, Consistency, ProtocolVersion, SerialConsistency};
@@ -31,6 +35,6 @@ pub use crate::metrics::Metrics;
 pub use crate::notes::Events;
 pub use crate::pager::{Pages, RowStream};
 pub use crate::runtime::Runtime;
-pub use crate::session::ClusterSnapshot;
+pub use crate::snapshot::ClusterSnapshot;
 #[cfg(feature = "rustls-023")]
 pub use crate::tls;

@@ -20,6 +20,7 @@ use messina_core::wire::{Compression, ProtocolVersion};
 use crate::conn_task::Settings;
 use crate::control_task::ControlTask;
 use crate::mailbox::Mailbox;
+use crate::metrics::Counters;
 use crate::notes::Notes;
 use crate::published::Published;
 use crate::runtime::Runtime;
@@ -210,9 +211,10 @@ impl<R: Runtime> SessionBuilder<R> {
         }
         let profile = Arc::new(config.profile.clone());
         let config = Arc::new(config);
+        let counters = Arc::new(Counters::default());
         let (published, notes, mailbox) = (
             Arc::new(Published::new()),
-            Arc::new(Notes::default()),
+            Arc::new(Notes::new(Arc::clone(&counters))),
             Arc::new(Mailbox::new(matches!(
                 config.pool.size,
                 PoolSize::OnDemand { .. }
@@ -237,6 +239,7 @@ impl<R: Runtime> SessionBuilder<R> {
             Arc::clone(&mailbox),
             Arc::clone(&published),
             Arc::clone(&notes),
+            Arc::clone(&counters),
             settings,
         );
         let keyspace = Mutex::new(config.keyspace.clone());
@@ -250,6 +253,7 @@ impl<R: Runtime> SessionBuilder<R> {
             published,
             mailbox,
             notes,
+            counters,
             keyspace,
             seed: random.next_u64(),
             requests: AtomicU64::new(0),

@@ -31,6 +31,7 @@ use messina_core::wire::{
 
 use crate::lane::{Arena, Delivery, Lane, Refused};
 use crate::mailbox::Mailbox;
+use crate::metrics::Detour;
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::{Encoded, Source};
@@ -164,7 +165,7 @@ impl<R: Runtime> Call<R> {
         (plan.only, plan.prefer) = (only, aim.prefer);
         let mut execution = Execution::new(plan);
         execution.start(now, &routing, &LaneConnections(&shared.mailbox));
-        *self = Self::Winding(Box::new(Winding::new(execution)));
+        *self = Self::Winding(Box::new(Winding::new(shared, execution)));
         Ok(false)
     }
 
@@ -208,7 +209,7 @@ impl<R: Runtime> Call<R> {
             &routing,
             &LaneConnections(&shared.mailbox),
         );
-        let mut winding = Winding::new(execution);
+        let mut winding = Winding::new(shared, execution);
         winding.answered = Some(lane);
         *self = Self::Winding(Box::new(winding));
     }
@@ -225,7 +226,14 @@ impl<R: Runtime> Call<R> {
             let kind = RequestErrorKind::Internal("a request is polled after its end");
             return Poll::Ready(Err(RequestError::new(kind)));
         };
-        let frame = ready!(winding.poll(shared, source, cx))?;
+        let outcome = ready!(winding.poll(shared, source, cx));
+        shared
+            .counters
+            .retries
+            .add(winding.execution.retries().into());
+        winding.detour = None;
+        shared.counters.requests_failed.add(outcome.is_err().into());
+        let frame = outcome?;
         let features = winding
             .answered
             .as_ref()
@@ -368,6 +376,8 @@ pub(crate) struct Winding<R: Runtime> {
     /// Whose reply was taken last.
     answered: Option<Arc<Lane>>,
     timer: Option<Timer<R>>,
+    /// Lets the end of the session wait for this request between two attempts.
+    detour: Option<Detour>,
 }
 
 struct Flight {
@@ -384,12 +394,13 @@ struct Timer<R: Runtime> {
 }
 
 impl<R: Runtime> Winding<R> {
-    const fn new(execution: Execution<Arc<Lane>>) -> Self {
+    fn new(shared: &Shared<R>, execution: Execution<Arc<Lane>>) -> Self {
         Self {
             execution,
             flights: Vec::new(),
             answered: None,
             timer: None,
+            detour: Some(shared.counters.detour()),
         }
     }
 

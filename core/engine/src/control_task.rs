@@ -11,7 +11,7 @@ use std::time::Instant;
 use messina_core::cluster::{
     AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane, QueryId, ResolveId,
 };
-use messina_core::conn::{CloseReason, ConnectSpec, ConnectionPlan, Ticket};
+use messina_core::conn::{CloseReason, ConnectSpec, ConnectionPlan, Role, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
 use messina_core::error::io::IoError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
@@ -20,6 +20,7 @@ use messina_core::wire::{Request, RequestOptionsRef, ResponseFrame};
 use crate::conn_task::{self, Settings};
 use crate::lane::{Lane, Refused};
 use crate::mailbox::{Input, Link, Mailbox};
+use crate::metrics::Counters;
 use crate::notes::Notes;
 use crate::promise::Promise;
 use crate::published::{Phase, Published};
@@ -35,6 +36,7 @@ pub(crate) struct ControlTask<R: Runtime> {
     mailbox: Arc<Mailbox>,
     published: Arc<Published>,
     notes: Arc<Notes>,
+    counters: Arc<Counters>,
     settings: Settings,
     /// The connections whose end the plane has not heard of yet.
     entries: Vec<Entry>,
@@ -44,11 +46,24 @@ pub(crate) struct ControlTask<R: Runtime> {
     inputs: VecDeque<Input>,
     sleep: Pin<Box<R::Sleep>>,
     armed: Option<Instant>,
-    closing: bool,
+    closing: Closing,
+}
+
+/// How far the end of the session is.
+#[derive(Clone, Copy, Debug)]
+enum Closing {
+    NotAsked,
+    /// Requests under way have until then.
+    Draining {
+        until: Instant,
+    },
+    /// Connections are being closed.
+    Closed,
 }
 
 struct Entry {
     conn: ConnId,
+    role: Role,
     link: Arc<Link>,
     lane: Option<Arc<Lane>>,
     /// Set when the plane wants the connection to end before it is known to be open.
@@ -79,6 +94,7 @@ impl<R: Runtime> ControlTask<R> {
         mailbox: Arc<Mailbox>,
         published: Arc<Published>,
         notes: Arc<Notes>,
+        counters: Arc<Counters>,
         settings: Settings,
     ) -> Self {
         let sleep = Box::pin(runtime.sleep_until(runtime.now()));
@@ -88,6 +104,7 @@ impl<R: Runtime> ControlTask<R> {
             mailbox,
             published,
             notes,
+            counters,
             settings,
             entries: Vec::new(),
             queries: Vec::new(),
@@ -96,7 +113,7 @@ impl<R: Runtime> ControlTask<R> {
             inputs: VecDeque::new(),
             sleep,
             armed: None,
-            closing: false,
+            closing: Closing::NotAsked,
         }
     }
 
@@ -115,7 +132,8 @@ impl<R: Runtime> ControlTask<R> {
         self.inputs = inputs;
         let answered = self.poll_queries(now, cx);
         let performed = self.perform(now, cx);
-        some || answered || performed
+        let closed = self.drain(now, cx);
+        some || answered || performed || closed
     }
 
     fn handle(&mut self, now: Instant, input: Input) {
@@ -125,6 +143,7 @@ impl<R: Runtime> ControlTask<R> {
                     .handle_resolved(now, id, result.map_err(IoError::from));
             }
             Input::Connected(conn, lane) => {
+                self.counters.connections_opened.add(1);
                 if let Some(entry) = self.entry(conn) {
                     entry.lane = Some(Arc::clone(&lane));
                     if let Some(reason) = entry.disconnect.take() {
@@ -135,6 +154,7 @@ impl<R: Runtime> ControlTask<R> {
                     .handle_connected(now, conn, lane.info().clone(), lane);
             }
             Input::ConnectFailed(conn, error) => {
+                self.counters.connect_failures.add(1);
                 self.forget(conn);
                 self.plane.handle_connect_failed(now, conn, error);
             }
@@ -144,6 +164,7 @@ impl<R: Runtime> ControlTask<R> {
                     .map(|entry| entry.link.take_events())
                     .unwrap_or_default();
                 for event in events {
+                    self.counters.server_events.add(1);
                     self.plane.handle_event(now, conn, event);
                 }
             }
@@ -180,11 +201,37 @@ impl<R: Runtime> ControlTask<R> {
                 let id = self.command(Command::Keyspace(promise));
                 self.plane.use_keyspace(now, id, keyspace, deadline);
             }
-            Input::Close => {
-                self.closing = true;
-                self.plane.close(now);
+            Input::Close { until } => {
+                self.closing = match self.closing {
+                    Closing::NotAsked => Closing::Draining { until },
+                    Closing::Draining { until: own } => Closing::Draining {
+                        until: own.min(until),
+                    },
+                    Closing::Closed => Closing::Closed,
+                };
             }
         }
+    }
+
+    /// Closes the connections once no request is under way or the time has passed; returns whether it did.
+    fn drain(&mut self, now: Instant, cx: &Context<'_>) -> bool {
+        let Closing::Draining { until } = self.closing else {
+            return false;
+        };
+        let data = self.entries.iter().filter(|own| own.role == Role::Data);
+        let lanes = || data.clone().filter_map(|own| own.lane.as_ref());
+        let detours = self.counters.poll_no_detour(cx);
+        let busy = lanes().any(|lane| lane.poll_idle(cx).is_pending()) || detours.is_pending();
+        if busy && now < until {
+            return false;
+        }
+        // A request between two attempts is on no connection.
+        let waiting = lanes().map(|lane| usize::try_from(lane.in_flight()).unwrap_or(usize::MAX));
+        let cut = waiting.sum::<usize>().max(self.counters.detours());
+        self.published.cut_off(cut);
+        self.closing = Closing::Closed;
+        self.plane.close(now);
+        true
     }
 
     fn entry(&mut self, conn: ConnId) -> Option<&mut Entry> {
@@ -298,6 +345,7 @@ impl<R: Runtime> ControlTask<R> {
         let link = Arc::new(Link::new(conn, Arc::clone(&self.mailbox)));
         self.entries.push(Entry {
             conn,
+            role: plan.role,
             link: Arc::clone(&link),
             lane: None,
             disconnect: None,
@@ -368,7 +416,11 @@ impl<R: Runtime> ControlTask<R> {
     }
 
     fn arm(&mut self, cx: &mut Context<'_>) {
-        let Some(at) = self.plane.poll_timeout() else {
+        let own = match self.closing {
+            Closing::Draining { until } => Some(until),
+            Closing::NotAsked | Closing::Closed => None,
+        };
+        let Some(at) = self.plane.poll_timeout().into_iter().chain(own).min() else {
             return;
         };
         if self.armed.is_some_and(|armed| armed <= at) {
@@ -395,7 +447,10 @@ impl<R: Runtime> Future for ControlTask<R> {
                 break;
             }
         }
-        if this.closing && this.plane.is_closed() && this.entries.is_empty() {
+        if matches!(this.closing, Closing::Closed)
+            && this.plane.is_closed()
+            && this.entries.is_empty()
+        {
             return Poll::Ready(());
         }
         this.arm(cx);

@@ -38,6 +38,7 @@ mod published;
 pub mod runtime;
 mod session;
 mod shape;
+mod snapshot;
 mod source;
 #[cfg(feature = "rustls-023")]
 pub mod tls;

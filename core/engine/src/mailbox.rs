@@ -49,8 +49,10 @@ pub(crate) enum Input {
         deadline: Instant,
         promise: Promise<Result<(), SessionError>>,
     },
-    /// The last session handle is gone, or `close` was called.
-    Close,
+    /// The last session handle is gone, or `close` was called: requests in flight have until then.
+    Close {
+        until: Instant,
+    },
 }
 
 /// The queue of the control task.

@@ -7,7 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
+#[cfg(feature = "tracing")]
+use messina_core::notify::Severity;
 use messina_core::notify::{ClusterEvent, Note};
+
+use crate::metrics::Counters;
 
 /// How many unread notes are kept; older ones give way.
 const NOTES_MAX: usize = 256;
@@ -17,6 +21,7 @@ const EVENTS_MAX: usize = 1024;
 /// The notes and events of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
+    counters: Arc<Counters>,
     notes: Mutex<VecDeque<Note>>,
     readers: Mutex<Vec<Arc<Mutex<Reader>>>>,
 }
@@ -30,10 +35,18 @@ struct Reader {
 }
 
 impl Notes {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+        Self {
+            counters,
+            ..Self::default()
+        }
+    }
+
     /// Keeps a note for whoever asks, and tells `tracing` where that is switched on.
     pub(crate) fn push(&self, note: Note) {
         #[cfg(feature = "tracing")]
         trace(&note);
+        self.counters.noted(&note);
         let mut notes = lock(&self.notes);
         let oldest = if notes.len() < NOTES_MAX {
             None
@@ -42,7 +55,9 @@ impl Notes {
         };
         notes.push_back(note);
         drop(notes);
-        drop(oldest);
+        if oldest.is_some() {
+            self.counters.notes_lost.add(1);
+        }
     }
 
     /// Takes the notes that nobody has read yet.
@@ -52,6 +67,8 @@ impl Notes {
 
     /// Hands an event to every reader.
     pub(crate) fn notify(&self, event: ClusterEvent) {
+        #[cfg(feature = "tracing")]
+        tracing::info!(target: "messina", "{event}");
         let mut wakers = Vec::new();
         let mut readers = lock(&self.readers);
         readers.retain(|reader| 1 < Arc::strong_count(reader));
@@ -133,11 +150,141 @@ impl Stream for Events {
     }
 }
 
+/// Hands a note to `tracing`, at the level of its urgency.
 #[cfg(feature = "tracing")]
 fn trace(note: &Note) {
-    tracing::info!(target: "messina", "{note:?}");
+    match note.severity() {
+        Severity::Debug => tracing::debug!(target: "messina", "{note}"),
+        Severity::Info => tracing::info!(target: "messina", "{note}"),
+        Severity::Warning => tracing::warn!(target: "messina", "{note}"),
+        Severity::Error => tracing::error!(target: "messina", "{note}"),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use messina_core::conn::Address;
+
+    use super::*;
+
+    fn note(kind: &str) -> Note {
+        Note::EventUnknown {
+            address: Address::Tcp(std::net::SocketAddr::from(([192, 0, 2, 1], 9042))),
+            kind: kind.into(),
+        }
+    }
+
+    #[test]
+    fn of_too_many_notes_the_oldest_give_way_and_are_counted() {
+        let counters = Arc::new(Counters::default());
+        let notes = Notes::new(Arc::clone(&counters));
+        (0..NOTES_MAX + 3).for_each(|at| notes.push(note(&at.to_string())));
+        let kept = notes.take();
+        assert_eq!(kept.len(), NOTES_MAX);
+        assert!(matches!(&kept[0], Note::EventUnknown { kind, .. } if kind == "3"));
+        assert!(notes.take().is_empty(), "each is read once");
+        assert_eq!(format!("{:?}", counters.notes_lost), "Count(3)");
+    }
+
+    #[test]
+    fn a_slow_reader_of_events_loses_the_oldest_and_is_told_so() {
+        let notes = Notes::default();
+        let events = notes.subscribe();
+        for _ in 0..EVENTS_MAX + 2 {
+            notes.notify(ClusterEvent::Resynced);
+        }
+        notes.end();
+        assert_eq!(events.lost(), 2);
+        let idle = Context::from_waker(Waker::noop());
+        let mut read = 0;
+        while let Poll::Ready(Some(_)) = events.poll_event(&idle) {
+            read += 1;
+        }
+        assert_eq!(read, EVENTS_MAX);
+        assert!(events.poll_event(&idle).is_ready(), "the end stays");
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn every_note_and_event_becomes_a_trace_event_at_the_level_of_its_urgency() {
+        use std::time::Duration;
+
+        use tracing::field::{Field, Visit};
+        use tracing::span::{Attributes, Id, Record};
+        use tracing::{Event, Level, Metadata, Subscriber};
+
+        #[derive(Clone, Default)]
+        struct Collect(Arc<Mutex<Vec<(Level, String)>>>);
+
+        struct Text(String);
+
+        impl Visit for Text {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+
+        impl Subscriber for Collect {
+            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+                metadata.target() == "messina"
+            }
+            fn new_span(&self, _: &Attributes<'_>) -> Id {
+                Id::from_u64(1)
+            }
+            fn record(&self, _: &Id, _: &Record<'_>) {}
+            fn record_follows_from(&self, _: &Id, _: &Id) {}
+            fn event(&self, event: &Event<'_>) {
+                let mut text = Text(String::new());
+                event.record(&mut text);
+                lock(&self.0).push((*event.metadata().level(), text.0));
+            }
+            fn enter(&self, _: &Id) {}
+            fn exit(&self, _: &Id) {}
+        }
+
+        let collect = Collect::default();
+        tracing::subscriber::with_default(collect.clone(), || {
+            let notes = Notes::default();
+            notes.push(note("NEW_KIND"));
+            notes.push(Note::HostsRefused { count: 1 });
+            notes.push(Note::NoControlConnection {
+                failures: Vec::new(),
+                retry_in: Duration::from_secs(1),
+            });
+            notes.push(Note::ServerWarning {
+                address: Address::Tcp(std::net::SocketAddr::from(([192, 0, 2, 1], 9042))),
+                text: "too hot".into(),
+            });
+            notes.push(Note::Resharded {
+                address: Address::Tcp(std::net::SocketAddr::from(([192, 0, 2, 1], 9042))),
+                before: None,
+                now: None,
+            });
+            notes.notify(ClusterEvent::Resynced);
+            assert_eq!(notes.take().len(), 5, "they are readable all the same");
+        });
+        let told = lock(&collect.0);
+        let levels: Vec<Level> = told.iter().map(|(level, _)| *level).collect();
+        assert_eq!(
+            levels,
+            [
+                Level::DEBUG,
+                Level::ERROR,
+                Level::ERROR,
+                Level::WARN,
+                Level::INFO,
+                Level::INFO
+            ]
+        );
+        assert!(
+            told[0].1.contains("NEW_KIND") && told[3].1.contains("too hot"),
+            "{told:?}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! What the control task publishes for everybody else: the routing snapshot and the phase of the session.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -17,6 +17,8 @@ pub(crate) struct Published {
     routing: ArcSwap<Routing<Arc<Lane>>>,
     status: Mutex<Status>,
     closing: AtomicBool,
+    /// How many requests the end of the session cut off.
+    cut: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Published {
             routing: ArcSwap::from_pointee(Routing::default()),
             status: Mutex::new(status),
             closing: AtomicBool::new(false),
+            cut: AtomicUsize::new(0),
         }
     }
 
@@ -79,6 +82,16 @@ impl Published {
     /// Refuses new requests from now on.
     pub(crate) fn stop_admission(&self) {
         self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Says how many requests the end of the session cut off.
+    pub(crate) fn cut(&self) -> usize {
+        self.cut.load(Ordering::Acquire)
+    }
+
+    /// Takes note of how many requests the end of the session cuts off.
+    pub(crate) fn cut_off(&self, count: usize) {
+        self.cut.store(count, Ordering::Release);
     }
 
     /// Moves to another phase; a failure or the end stays.

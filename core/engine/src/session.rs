@@ -5,7 +5,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use messina_core::cluster::AgreementOutcome;
@@ -18,28 +17,27 @@ use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
 use messina_core::exec::statement::{AsStatement, Bound};
 use messina_core::notify::Note;
+use messina_core::policy::explain::RoutePlan;
+use messina_core::policy::load_balancing::PlanRequest;
 use messina_core::policy::timestamp::MonotonicTimestamps;
-use messina_core::routing::Routing;
+use messina_core::routing::ShardAwareStats;
 use messina_core::types::{FromRow, ToRow};
 use messina_core::wire::SchemaChange;
 use uuid::Uuid;
 
 use crate::builder::SessionBuilder;
 use crate::execute::{self, Execute};
-use crate::lane::Lane;
 use crate::mailbox::{Input, Mailbox};
-use crate::metrics::Metrics;
+use crate::metrics::{Counters, Metrics};
 use crate::notes::{Events, Notes};
 use crate::pager::{Pages, RowStream};
 use crate::prepare::prepare;
 use crate::promise::{Outcome, promise};
 use crate::published::{Phase, Published};
 use crate::runtime::Runtime;
+use crate::snapshot::{ClusterSnapshot, InFlight};
 use crate::source::{BatchSource, StatementSource};
 use crate::wall_clock::WallClock;
-
-/// A picture of the cluster at one moment: its members, their connections, where data lies.
-pub type ClusterSnapshot = Arc<Routing<Arc<Lane>>>;
 
 /// A session with one cluster.
 ///
@@ -62,6 +60,7 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) published: Arc<Published>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) notes: Arc<Notes>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) keyspace: Mutex<Option<Arc<str>>>,
     /// Mixed with a counter for the random number of each request.
     pub(crate) seed: u64,
@@ -179,25 +178,60 @@ impl<R: Runtime> Session<R> {
 
     /// Takes a picture of the cluster.
     pub fn cluster(&self) -> ClusterSnapshot {
-        self.shared().published.snapshot()
+        ClusterSnapshot::new(self.shared().published.snapshot())
     }
 
-    /// Starts to collect the changes of the cluster from now on.
+    /// Says whether any node is connected to shard by shard.
+    pub fn is_shard_aware(&self) -> bool {
+        self.shared().published.routing().is_shard_aware()
+    }
+
+    /// Tells for each node with shards how many there are and how many have a connection.
+    ///
+    /// Every shard can be reached on its own once both numbers of every node are the same.
+    pub fn shard_aware_stats(&self) -> Vec<ShardAwareStats> {
+        self.shared().published.routing().shard_aware_stats()
+    }
+
+    /// Explains where a request with this bound statement would go now, and why; sends nothing.
+    ///
+    /// The plan is that of the next request of the session. Another request may find equal nodes in another order.
+    pub fn plan(&self, bound: &Bound) -> RoutePlan {
+        let shared = self.shared();
+        let options = bound.options();
+        let profile = options.profile.as_ref().unwrap_or(&shared.profile);
+        let routing = shared.published.snapshot();
+        let consistency = options.consistency.unwrap_or(profile.consistency);
+        let request = PlanRequest {
+            table: bound.statement().table(&routing),
+            token: bound.token(),
+            stable: bound.statement().is_conditional() || consistency.is_serial(),
+            seed: shared.seed_of(shared.requests.load(Ordering::Relaxed)),
+        };
+        let policy = &*profile.load_balancing;
+        RoutePlan::of(&request, options.target, policy, &routing, &InFlight)
+    }
+
+    /// Starts to collect the changes of the cluster from now on, as a stream.
+    ///
+    /// A reader that falls behind by more than 1,024 events loses the oldest; see [`Events::lost`].
     pub fn events(&self) -> Events {
         self.shared().notes.subscribe()
     }
 
-    /// Takes the notes for operators that nobody has read yet; the oldest give way to newer ones.
+    /// Takes the notes for operators that nobody has read yet; of more than 256 the oldest give way.
+    ///
+    /// A note shows itself as a sentence and knows how urgent it is. With the feature `tracing` every one of them is a
+    /// `tracing` event as well, with the target `messina`.
     pub fn notes(&self) -> Vec<Note> {
         self.shared().notes.take()
     }
 
-    /// Counts connections and requests.
+    /// Counts connections, requests and what happened to them.
     pub fn metrics(&self) -> Metrics {
-        Metrics::of(
-            &self.cluster(),
-            self.shared().requests.load(Ordering::Relaxed),
-        )
+        let shared = self.shared();
+        let requests = shared.requests.load(Ordering::Relaxed);
+        Metrics::of(&self.cluster(), requests, &shared.counters)
     }
 
     /// Reads members and schema again, soon.
@@ -226,21 +260,17 @@ impl<R: Runtime> Session<R> {
             .ok_or_else(closed)?
     }
 
-    /// Closes the session: refuses new requests, waits for those in flight until `deadline` has passed, then closes
-    /// every connection. Returns how many requests were cut off.
+    /// Closes the session: refuses new requests, waits for those under way until `deadline` has passed, retries
+    /// included, then closes every connection. Returns how many requests were cut off.
     ///
-    /// Closing again, or from another clone, waits for the same end.
+    /// Closing again, or from another clone, waits for the same end; the shorter deadline holds.
     pub async fn close(&self, deadline: Duration) -> usize {
         let shared = self.shared();
         shared.published.stop_admission();
-        let until = shared.runtime.now() + deadline;
-        let cut = shared.drain(until).await;
-        shared.mailbox.push(Input::Close);
-        let mut sleep = pin!(
-            shared
-                .runtime
-                .sleep_until(until.max(shared.runtime.now()) + CLOSING)
-        );
+        let now = shared.runtime.now();
+        let until = now.checked_add(deadline).unwrap_or(now + FAR);
+        shared.mailbox.push(Input::Close { until });
+        let mut sleep = pin!(shared.runtime.sleep_until(until + CLOSING));
         poll_fn(|cx| {
             let ended = shared
                 .published
@@ -252,7 +282,7 @@ impl<R: Runtime> Session<R> {
             }
         })
         .await;
-        cut
+        shared.published.cut()
     }
 
     fn shared(&self) -> &Shared<R> {
@@ -273,13 +303,18 @@ impl<R: Runtime> Session<R> {
     }
 }
 
+/// Stands for deadlines that the platform cannot express.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 /// How long connections may take to say good-bye: closing a socket is a matter of moments.
 const CLOSING: Duration = Duration::from_secs(1);
 
 impl<R: Runtime> Shared<R> {
     /// Returns the random number of the next request.
     pub(crate) fn next_seed(&self) -> u64 {
-        let turn = self.requests.fetch_add(1, Ordering::Relaxed);
+        self.seed_of(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    const fn seed_of(&self, turn: u64) -> u64 {
         // An odd multiplier spreads neighbouring counts over the whole range.
         (self.seed ^ turn).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -345,30 +380,6 @@ impl<R: Runtime> Shared<R> {
         });
         outcome
     }
-
-    /// Waits until no request is in flight or the time has passed; returns how many are left.
-    async fn drain(&self, until: Instant) -> usize {
-        let routing = self.published.snapshot();
-        let lanes: Vec<&Arc<Lane>> = routing
-            .pools
-            .iter()
-            .flat_map(|pool| pool.connections())
-            .collect();
-        let mut sleep = pin!(self.runtime.sleep_until(until));
-        poll_fn(|cx| {
-            let busy = lanes.iter().any(|lane| lane.poll_idle(cx).is_pending());
-            if busy {
-                sleep.as_mut().poll(cx)
-            } else {
-                Poll::Ready(())
-            }
-        })
-        .await;
-        lanes
-            .iter()
-            .map(|lane| usize::try_from(lane.in_flight()).unwrap_or(usize::MAX))
-            .sum()
-    }
 }
 
 fn closed() -> SessionError {
@@ -394,6 +405,8 @@ impl<R: Runtime> fmt::Debug for Session<R> {
 impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
         self.shared.published.stop_admission();
-        self.shared.mailbox.push(Input::Close);
+        // Nobody is left who could wait for an answer.
+        let until = self.shared.runtime.now();
+        self.shared.mailbox.push(Input::Close { until });
     }
 }

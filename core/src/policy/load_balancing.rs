@@ -1,5 +1,59 @@
 //! Owns the order in which hosts are tried for a request: the policy trait, what a policy sees, the default policy.
 //! Connections are not its matter: a policy names hosts and shards.
+//!
+//! A policy of one's own is a value that implements [`LoadBalancingPolicy`]. It keeps no state and asks no clock, so
+//! the same request finds the same plan, on any thread and in a simulation. This one tries hosts of a newer version
+//! first, in turn, and leaves everything else to the default policy:
+//!
+//! ```
+//! use messina_core::exec::targets::{Planned, Targets};
+//! use messina_core::policy::load_balancing::{
+//!     ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, PlanRequest, PolicyDescription,
+//! };
+//! use messina_core::routing::{Host, HostIdx, HostState};
+//!
+//! #[derive(Debug, Default)]
+//! struct NewerFirst {
+//!     version: String,
+//!     others: DefaultLoadBalancing,
+//! }
+//!
+//! impl NewerFirst {
+//!     fn is_newer(&self, host: &Host) -> bool {
+//!         let version = host.release_version.as_deref();
+//!         host.usable() && host.local && host.state == HostState::Up && version.is_some_and(|own| *self.version <= *own)
+//!     }
+//! }
+//!
+//! impl LoadBalancingPolicy for NewerFirst {
+//!     fn first(&self, request: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned> {
+//!         let mut newer: Vec<HostIdx> = Vec::new(); // A policy for many requests a second would not allocate.
+//!         for (host, at) in cluster.hosts().iter().zip(0..) {
+//!             newer.extend(self.is_newer(host).then_some(HostIdx(at)));
+//!         }
+//!         let turn = usize::try_from(request.seed % 1_000).unwrap_or(0);
+//!         match newer.get(turn % newer.len().max(1)) {
+//!             Some(host) => Some(Planned { host: *host, shard: cluster.shard(*host, request) }),
+//!             None => self.others.first(request, cluster),
+//!         }
+//!     }
+//!
+//!     fn rest(&self, request: &PlanRequest, cluster: &dyn ClusterView, targets: &mut Targets) {
+//!         self.others.rest(request, cluster, targets);
+//!     }
+//!
+//!     fn reaches(&self, host: &Host) -> bool {
+//!         self.others.reaches(host)
+//!     }
+//!
+//!     fn description(&self) -> PolicyDescription<'_> {
+//!         PolicyDescription::Custom { name: "newer-first" }
+//!     }
+//! }
+//! ```
+//!
+//! A session takes it with `builder.load_balancing(policy)`, or a profile in
+//! [`ExecutionProfile::load_balancing`](crate::config::profile::ExecutionProfile::load_balancing).
 
 use std::collections::BTreeSet;
 use std::fmt;
