@@ -250,14 +250,19 @@ impl<R: Runtime> Session<R> {
     /// Enters a keyspace on every connection, those to come included.
     ///
     /// # Errors
-    /// The name cannot be that of a keyspace, no connection entered it, or one refused.
+    /// The name cannot be that of a keyspace, or no node entered it: then the session stays where it was. Or some nodes
+    /// refused, and the session is in the new keyspace.
     pub async fn use_keyspace(&self, keyspace: impl Into<Arc<str>>) -> Result<(), SessionError> {
         let keyspace = keyspace.into();
         check_keyspace(&keyspace)?;
-        self.shared()
-            .use_keyspace(keyspace)
-            .await
-            .ok_or_else(closed)?
+        let before = self.shared().keyspace();
+        let outcome = self.shared().use_keyspace(Arc::clone(&keyspace)).await;
+        let result = outcome.ok_or_else(closed)?;
+        match result.as_ref().map_err(SessionError::kind) {
+            Ok(()) | Err(SessionErrorKind::KeyspaceInPart { .. }) => (),
+            Err(_) => self.shared().leave_keyspace(&keyspace, before),
+        }
+        result
     }
 
     /// Closes the session: refuses new requests, waits for those under way until `deadline` has passed, retries
@@ -353,6 +358,14 @@ impl<R: Runtime> Shared<R> {
     /// Enters the keyspace that a statement of ours has entered on one connection, on all others.
     pub(crate) fn follow_keyspace(&self, keyspace: &str) -> Outcome<Result<(), SessionError>> {
         self.use_keyspace(keyspace.into())
+    }
+
+    /// Goes back to the keyspace before one that no node entered, unless another one was entered meanwhile.
+    fn leave_keyspace(&self, keyspace: &Arc<str>, before: Option<Arc<str>>) {
+        let mut own = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.as_ref() == Some(keyspace) {
+            *own = before;
+        }
     }
 
     fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {

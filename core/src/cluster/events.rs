@@ -17,11 +17,14 @@ impl<H: Clone> ControlPlane<H> {
             ServerEvent::Topology {
                 change: TopologyChange::RemovedNode,
                 ..
-            } => self.topology_dirty(Duration::ZERO),
+            } if self.config.refresh.topology_delay_max < Duration::MAX => {
+                self.topology_dirty(Duration::ZERO);
+            }
             ServerEvent::Topology { .. } => self.topology_dirty_soon(),
             ServerEvent::Status { up, address } => match self.members.at_address(address.ip()) {
                 Some(host) if up => self.hint_up(host),
                 Some(host) => self.hint_down(host),
+                None if self.config.refresh.status_delay_max == Duration::MAX => (),
                 None => {
                     let delay = self.random_part(self.config.refresh.status_delay_max);
                     self.topology_dirty(delay);
@@ -29,7 +32,9 @@ impl<H: Clone> ControlPlane<H> {
             },
             ServerEvent::Schema(change) => {
                 let delay = self.random_part(self.config.refresh.schema_delay_max);
-                self.schema_change(&change, delay);
+                if self.config.refresh.schema_delay_max < Duration::MAX {
+                    self.schema_change(&change, delay);
+                }
                 self.notify(ClusterEvent::SchemaChanged(change));
             }
             ServerEvent::ClientRoutes { .. } => (),

@@ -255,7 +255,21 @@ impl<H: Clone> ControlPlane<H> {
                 .refused
                 .into_iter()
                 .for_each(|conn| self.drop_data(conn));
-            return self.outcome(ControlOutput::KeyspaceUsed { id, result: Ok(()) });
+            let refusal = |failure: &NodeFailure| match &failure.cause {
+                NodeCause::Keyspace(cause) => !matches!(cause, KeyspaceCause::Timeout),
+                _ => false,
+            };
+            let failures: Vec<_> = change.failures.into_iter().filter(refusal).collect();
+            // A node that was lost or fell silent enters the keyspace when it is back.
+            let result = match failures.is_empty() {
+                true => Ok(()),
+                false => {
+                    let name = change.keyspace;
+                    let kind = SessionErrorKind::KeyspaceInPart { name };
+                    Err(SessionError::new(kind, failures))
+                }
+            };
+            return self.outcome(ControlOutput::KeyspaceUsed { id, result });
         }
         self.keyspace = change.before;
         for conn in self.open_data() {

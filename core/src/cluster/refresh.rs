@@ -87,8 +87,10 @@ impl<H: Clone> ControlPlane<H> {
 
     /// Wants the members read again after a random part of the configured delay.
     pub(super) fn topology_dirty_soon(&mut self) {
-        let delay = self.random_part(self.config.refresh.topology_delay_max);
-        self.topology_dirty(delay);
+        if self.config.refresh.topology_delay_max < Duration::MAX {
+            let delay = self.random_part(self.config.refresh.topology_delay_max);
+            self.topology_dirty(delay);
+        }
     }
 
     pub(super) fn topology_begin(&mut self) {

@@ -7,6 +7,7 @@ mod excess;
 mod frames;
 mod health;
 mod keyspace;
+mod members;
 mod nodes;
 mod pools;
 mod preference;

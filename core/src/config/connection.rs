@@ -41,6 +41,15 @@ impl ConnectionConfig {
     /// # Errors
     /// This build cannot do what is asked for, or no server could.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        for (limit, setting) in [
+            (self.connect_timeout, "connection.connect_timeout"),
+            (self.handshake_timeout, "connection.handshake_timeout"),
+            (self.keepalive_timeout, "connection.keepalive_timeout"),
+        ] {
+            if limit.is_zero() {
+                return Err(ConfigError::Zero { setting });
+            }
+        }
         if let Some(version) = self.version.filter(|version| NEWEST < *version) {
             return Err(ConfigError::VersionNotBuiltIn { version });
         }

@@ -1,6 +1,8 @@
 //! Owns the bounds on what one connection may hold.
 //! Leaves out timings, which belong to what they time.
 
+use crate::error::session::ConfigError;
+
 /// Bounds memory and queues, so that neither a peer nor an overload can grow them without end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -24,6 +26,22 @@ impl Limits {
     /// Is the number of stream ids that requests can have: 0 is left to errors that the server cannot tie to a
     /// request, the last one to keepalive.
     pub const STREAMS_MAX: u16 = 32_766;
+
+    /// Checks what clamping cannot mend.
+    ///
+    /// # Errors
+    /// A limit of zero would let nothing through.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        for (is_zero, setting) in [
+            (self.frame_bytes_max == 0, "limits.frame_bytes_max"),
+            (self.in_flight_max == 0, "limits.in_flight_max"),
+        ] {
+            if is_zero {
+                return Err(ConfigError::Zero { setting });
+            }
+        }
+        Ok(())
+    }
 
     /// Returns the limit on requests on the wire that holds after clamping.
     pub fn in_flight_effective(&self) -> u16 {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::session::ConfigError;
 use crate::policy::load_balancing::{DefaultLoadBalancing, LoadBalancingPolicy};
 use crate::policy::retry::{DefaultRetry, RetryPolicy};
 use crate::policy::speculative::SpeculativePolicy;
@@ -21,7 +22,8 @@ pub struct ExecutionProfile {
     pub serial_consistency: Option<SerialConsistency>,
     /// How many rows a page may have; none leaves the cut to the server. Default: 5000.
     pub page_size: Option<PageSize>,
-    /// How long a request may take, all its attempts and pauses included; none waits for ever. Default: 30 s.
+    /// How long a request may take, all its attempts and pauses included; none waits for ever. Zero is refused when
+    /// the session is built. Default: 30 s.
     pub request_timeout: Option<Duration>,
     /// How long one attempt may take before the retry policy is asked; none leaves it to the request's own limit.
     /// Default: none.
@@ -52,6 +54,21 @@ impl Default for ExecutionProfile {
             speculative: SpeculativePolicy::None,
             load_balancing: Arc::new(DefaultLoadBalancing::default()),
         }
+    }
+}
+
+impl ExecutionProfile {
+    /// Checks what can be checked before anything is sent.
+    ///
+    /// # Errors
+    /// A limit of zero would make every request fail; to have no limit, leave it unset.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let zero = |limit: Option<Duration>, setting| match limit {
+            Some(limit) if limit.is_zero() => Err(ConfigError::Zero { setting }),
+            _ => Ok(()),
+        };
+        zero(self.request_timeout, "profile.request_timeout")?;
+        zero(self.attempt_timeout, "profile.attempt_timeout")
     }
 }
 

@@ -89,6 +89,12 @@ impl SessionConfig {
         if self.contact_points.is_empty() {
             return Err(ConfigError::NoContactPoint);
         }
+        if let Some(point) = self.contact_points.iter().find(|point| point.port == 0) {
+            return Err(ConfigError::ContactPoint {
+                text: point.to_string(),
+                problem: ContactPointProblem::Port,
+            });
+        }
         if let Some(name) = &self.keyspace {
             check_keyspace(name)?;
         }
@@ -97,13 +103,16 @@ impl SessionConfig {
             return Err(ConfigError::RackWithoutDatacenter);
         }
         self.connection.check()?;
+        self.limits.check()?;
         self.pool.check()?;
-        if self.readiness_timeout.is_zero() {
-            return Err(ConfigError::Zero {
-                setting: "readiness_timeout",
-            });
-        }
-        Ok(())
+        self.reconnect.check()?;
+        self.profile.check()?;
+        let zero = |limit: Option<Duration>, setting| match limit {
+            Some(limit) if limit.is_zero() => Err(ConfigError::Zero { setting }),
+            _ => Ok(()),
+        };
+        zero(Some(self.readiness_timeout), "readiness_timeout")?;
+        zero(self.metadata_timeout, "metadata_timeout")
     }
 }
 
@@ -209,7 +218,9 @@ impl Default for DriverInfo {
     }
 }
 
-/// How long changes are collected before the smallest read that covers them.
+/// How long changes that servers tell of are collected before the smallest read that covers them.
+///
+/// [`Duration::MAX`] leaves such news alone: nothing is read because of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshConfig {
     /// The longest wait after a change of the members.
@@ -458,6 +469,77 @@ mod tests {
             SessionConfig::default().check(),
             Err(ConfigError::NoContactPoint)
         ));
+    }
+
+    #[test]
+    fn settings_that_would_make_everything_fail_are_refused_by_name() {
+        use crate::policy::reconnect::ReconnectPolicy;
+
+        let refused = |change: &dyn Fn(&mut SessionConfig)| {
+            let mut config = SessionConfig {
+                contact_points: vec!["node1.example".parse().expect("a contact point")],
+                ..SessionConfig::default()
+            };
+            config.check().expect("the defaults are fine");
+            change(&mut config);
+            config.check().expect_err("it is refused").to_string()
+        };
+        let zero = Duration::ZERO;
+        let second = Duration::from_secs(1);
+        let changes: [(&str, &dyn Fn(&mut SessionConfig)); 13] = [
+            ("connection.connect_timeout", &|config| {
+                config.connection.connect_timeout = zero
+            }),
+            ("connection.handshake_timeout", &|config| {
+                config.connection.handshake_timeout = zero
+            }),
+            ("connection.keepalive_timeout", &|config| {
+                config.connection.keepalive_timeout = zero
+            }),
+            ("limits.frame_bytes_max", &|config| {
+                config.limits.frame_bytes_max = 0
+            }),
+            ("limits.in_flight_max", &|config| {
+                config.limits.in_flight_max = 0
+            }),
+            ("metadata_timeout", &|config| {
+                config.metadata_timeout = Some(zero)
+            }),
+            ("readiness_timeout", &|config| {
+                config.readiness_timeout = zero
+            }),
+            ("profile.request_timeout", &|config| {
+                config.profile.request_timeout = Some(zero)
+            }),
+            ("profile.attempt_timeout", &|config| {
+                config.profile.attempt_timeout = Some(zero)
+            }),
+            ("reconnect.base", &|config| {
+                config.reconnect = ReconnectPolicy::Exponential {
+                    base: zero,
+                    max: second,
+                };
+            }),
+            (
+                "reconnect.base must not be above reconnect.max",
+                &|config| {
+                    config.reconnect = ReconnectPolicy::Exponential {
+                        base: second * 2,
+                        max: second,
+                    };
+                },
+            ),
+            ("reconnect.delay", &|config| {
+                config.reconnect = ReconnectPolicy::Constant { delay: zero };
+            }),
+            ("node1.example:0", &|config| {
+                config.contact_points[0].port = 0
+            }),
+        ];
+        for (name, change) in changes {
+            let text = refused(change);
+            assert!(text.contains(name), "{name}: {text}");
+        }
     }
 
     #[test]

@@ -62,6 +62,14 @@ pub enum ConfigError {
         /// The path of the setting.
         setting: &'static str,
     },
+    /// Two settings are in the wrong order.
+    #[error("{low} must not be above {high}")]
+    Order {
+        /// The path of the setting that must not be above the other one.
+        low: &'static str,
+        /// The path of the other setting.
+        high: &'static str,
+    },
     /// A protocol version that this build does not speak.
     #[error("this build does not speak protocol version {}: enable the feature `v5`", .version.byte())]
     VersionNotBuiltIn {
@@ -132,6 +140,13 @@ pub enum SessionErrorKind {
     /// The runtime did not let the session start.
     #[error("the runtime cannot be used: {0}")]
     Runtime(IoError),
+    /// Some nodes entered the keyspace and others refused; the failures tell which. The session stays in it, and the
+    /// connections that refused are replaced.
+    #[error("some nodes refused to enter keyspace {name:?}")]
+    KeyspaceInPart {
+        /// The name of the keyspace.
+        name: Arc<str>,
+    },
     /// No host entered the keyspace.
     #[error("keyspace {name:?} cannot be used")]
     Keyspace {

@@ -436,4 +436,6 @@ impl ShapeCell for FixedShape {
 }
 
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod tests;

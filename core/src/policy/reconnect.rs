@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::session::ConfigError;
+
 /// How long to wait before connecting to a host again.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -67,6 +69,32 @@ impl Default for ReconnectPolicy {
 }
 
 impl ReconnectPolicy {
+    /// Checks the delays.
+    ///
+    /// # Errors
+    /// A delay of zero would open connections without a pause, and a first delay above the greatest one is a mistake.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let zero = |delay: &Duration, setting| match delay.is_zero() {
+            true => Err(ConfigError::Zero { setting }),
+            false => Ok(()),
+        };
+        match self {
+            Self::Exponential { base, max } => {
+                zero(base, "reconnect.base")?;
+                zero(max, "reconnect.max")?;
+                match base <= max {
+                    true => Ok(()),
+                    false => Err(ConfigError::Order {
+                        low: "reconnect.base",
+                        high: "reconnect.max",
+                    }),
+                }
+            }
+            Self::Constant { delay } => zero(delay, "reconnect.delay"),
+            Self::Custom(_) => Ok(()),
+        }
+    }
+
     /// The delay after `failures` failures in a row, the first of which is number 0; `random` places the jitter.
     #[must_use]
     pub fn delay(&self, failures: u32, random: u32) -> Duration {

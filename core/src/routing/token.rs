@@ -310,6 +310,11 @@ mod tests {
         assert_eq!(murmur("naïve".as_bytes()), -8_781_071_836_231_099_793);
         let long: Vec<u8> = (0x80..=0x93).collect();
         assert_eq!(murmur(&long), 4_445_046_086_399_922_156);
+        assert_eq!(murmur(&[0xff; 13]), 5_402_220_310_222_980_743);
+        assert_eq!(murmur(&[0x80; 12]), 732_398_096_133_221_117);
+        assert_eq!(murmur(&[0x80; 15]), -5_979_218_241_483_680_930);
+        let last = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
+        assert_eq!(murmur(&last), -799_793_088_034_146_062);
     }
 
     #[test]

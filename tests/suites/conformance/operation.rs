@@ -12,7 +12,7 @@ use messina_engine::api::policy::host_filter::AllowList;
 use messina_engine::api::policy::load_balancing::DefaultLoadBalancing;
 use messina_engine::api::policy::retry::{Failure, RetryDecision, RetryPolicy};
 use messina_engine::api::{
-    ClusterEvent, Events, ExecutionProfile, HostState, ReadinessRule, Statement,
+    ClusterEvent, Consistency, Events, ExecutionProfile, HostState, ReadinessRule, Statement,
     policy::auth::Credentials, policy::auth::PlainCredentials,
 };
 use messina_engine::runtime::Runtime;
@@ -234,6 +234,47 @@ on_each_runtime! {
         let runtime = R::current().expect("a runtime");
         let outcome = within(&runtime, strict.execute("SELECT name FROM app.users", ())).await.expect("an end");
         outcome.expect_err("nobody may serve it");
+    }
+
+    #[test]
+    async fn conditional_statements_and_serial_reads_of_one_key_go_to_one_replica<R: Runtime>() {
+        let cluster = cluster(3);
+        for cql in [
+            "CREATE KEYSPACE thrice WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
+            "CREATE TABLE thrice.users (id int PRIMARY KEY, name text)",
+        ] {
+            cluster.execute(cql).expect("valid CQL");
+        }
+        let session = session::<R>(&cluster).await;
+        let insert = session.prepare("INSERT INTO thrice.users (id, name) VALUES (?, ?) IF NOT EXISTS").await.expect("prepared");
+        let select = session.prepare("SELECT name FROM thrice.users WHERE id = ?").await.expect("prepared");
+        let serial = select.clone().consistency(Consistency::LocalSerial);
+        for id in 0..5 {
+            let plan = session.plan(&insert.bind((id, "a")).expect("bound"));
+            assert!(plan.stable, "{plan}");
+            let replica = plan.targets[0].host.id;
+            let mut spread = BTreeSet::new();
+            for _ in 0..40 {
+                let result = session.execute(&insert, (id, "a")).await.expect("answered");
+                assert_eq!(result.coordinator().expect("known").host_id, replica);
+                let result = session.execute(&serial, (id,)).await.expect("answered");
+                assert_eq!(result.coordinator().expect("known").host_id, replica);
+                let result = session.execute(&select, (id,)).await.expect("answered");
+                spread.insert(result.coordinator().expect("known").host_id);
+            }
+            assert_eq!(spread.len(), 3, "an ordinary read goes to any replica");
+        }
+    }
+
+    #[test]
+    async fn a_keyspace_that_cannot_be_entered_leaves_the_session_where_it_was<R: Runtime>() {
+        let cluster = cluster(2);
+        let session = builder::<R>(&cluster).keyspace("app").ready(ReadinessRule::EveryShard).build().await.expect("a session");
+        let error = session.use_keyspace("nowhere").await.expect_err("there is none");
+        assert!(error.to_string().contains("nowhere"), "{error}");
+        let select = session.prepare("SELECT name FROM users WHERE id = ?").await.expect("prepared");
+        assert_eq!(select.keyspace().map(|name| &**name), Some("app"));
+        session.execute(&select, (1,)).await.expect("still there");
     }
 
     #[test]

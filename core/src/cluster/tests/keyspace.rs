@@ -164,7 +164,7 @@ fn a_connection_that_refuses_while_others_enter_is_closed() {
     let conn = refused.conn;
     world.reply_with(refused, Ok(error_frame(0x2200, "not here yet")));
     world.run();
-    assert_eq!(results(&world), [(1, true)]);
+    assert_eq!(results(&world), [(1, false)]);
     assert_eq!(
         world
             .disconnected
@@ -173,6 +173,57 @@ fn a_connection_that_refuses_while_others_enter_is_closed() {
             .collect::<Vec<_>>(),
         [conn]
     );
+}
+
+#[test]
+fn whichever_node_refuses_the_change_it_is_told_and_the_others_stay_in_it() {
+    for refuses in 0..3 {
+        let mut world = World::started(3);
+        change(&mut world, 1, "new");
+        assert_eq!(world.submits.len(), 3);
+        let conn = world.submits[refuses].conn;
+        for (at, submitted) in std::mem::take(&mut world.submits).into_iter().enumerate() {
+            let reply = match at == refuses {
+                true => error_frame(0x2200, "not here yet"),
+                false => world.reply(&submitted),
+            };
+            world.reply_with(submitted, Ok(reply));
+        }
+        let error = world.keyspaces_used[0].1.as_ref().expect_err("one refused");
+        assert!(
+            matches!(error.kind(), SessionErrorKind::KeyspaceInPart { name } if &**name == "new")
+        );
+        assert_eq!(error.failures().len(), 1, "{error}");
+        assert!(error.to_string().contains("not here yet"), "{error}");
+        assert!(
+            world.open.iter().all(|(own, _, _)| *own != conn),
+            "it is closed"
+        );
+        world.pass(Duration::from_secs(5));
+        assert!(
+            world.routing.pools.iter().all(|pool| !pool.is_empty()),
+            "and replaced"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_is_lost_during_the_change_is_no_error() {
+    for lost in 0..3 {
+        let mut world = World::started(3);
+        change(&mut world, 1, "new");
+        let conn = world.submits[lost].conn;
+        world.lose(conn);
+        while let Some(at) = world
+            .submits
+            .iter()
+            .position(|own| own.text().starts_with("USE"))
+        {
+            let submitted = world.submits.remove(at).expect("found");
+            world.answer(submitted);
+        }
+        assert_eq!(results(&world), [(1, true)]);
+    }
 }
 
 #[test]

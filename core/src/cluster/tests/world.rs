@@ -68,6 +68,8 @@ pub(super) struct World {
     /// What `system.peers` gives instead of the nodes.
     pub(super) peers: Option<ResponseFrame>,
     pub(super) local: Option<ResponseFrame>,
+    /// What `system.peers_v2` gives, where the servers have it.
+    pub(super) peers_v2: Option<ResponseFrame>,
 
     pub(super) connects: VecDeque<Dialled>,
     pub(super) submits: VecDeque<Submitted>,
@@ -134,6 +136,7 @@ impl World {
             scylla: true,
             peers: None,
             local: None,
+            peers_v2: None,
             connects: VecDeque::new(),
             submits: VecDeque::new(),
             resolves: VecDeque::new(),
@@ -449,7 +452,8 @@ impl World {
                 .unwrap_or_else(|| nodes_frame("broadcast_address", &[here.expect("a node")]));
         }
         if text.contains("system.peers_v2") {
-            return error_frame(0x2200, "unconfigured table peers_v2");
+            let missing = || error_frame(0x2200, "unconfigured table peers_v2");
+            return self.peers_v2.clone().unwrap_or_else(missing);
         }
         if text.contains("system.peers") {
             let others: Vec<&Node> = self

@@ -523,3 +523,25 @@ fn a_flood_of_warnings_in_the_handshake_becomes_a_few_notes() {
         .count();
     assert_eq!((warnings, outputs.len()), (16, 17));
 }
+
+#[test]
+fn a_server_that_offers_no_extension_is_asked_for_none() {
+    let mut bench = Bench::new(plan(|_| ()));
+    bench.written();
+    bench.peer(&supported(
+        1,
+        &[("COMPRESSION", "lz4"), ("CQL_VERSION", "3.4.7")],
+    ));
+    let startup = String::from_utf8_lossy(&bench.written()).into_owned();
+    assert!(startup.contains("CQL_VERSION"), "{startup}");
+    assert!(
+        !startup.contains("SCYLLA") && !startup.contains("TABLETS"),
+        "{startup}"
+    );
+    bench.peer(&ready(1));
+    let info = bench.conn.info().expect("it is ready");
+    assert!(info.shard.is_none() && info.host_id.is_none());
+    let features = &info.features;
+    assert!(!features.tablets_v1 && !features.tablets_v2 && !features.metadata_id);
+    assert!(features.lwt_mark_mask.is_none() && features.rate_limit_error.is_none());
+}

@@ -244,3 +244,64 @@ fn a_ring_of_many_tokens_costs_at_most_forty_bytes_each() {
         ring.tokens().len()
     );
 }
+
+#[test]
+fn a_factor_above_the_number_of_nodes_or_of_an_empty_ring_ends() {
+    let hosts = [host(0, "dc", "r"), host(1, "dc", "r")];
+    let entries = (0..8)
+        .map(|at: i64| (Token(at), HostIdx(u16::from(at % 2 == 1))))
+        .collect();
+    let ring = Ring::new(entries, &hosts, &[simple(5), simple(0)]);
+    assert_eq!(
+        ring.replicas(PlacementIdx(0), Token(3)),
+        [HostIdx(1), HostIdx(0)]
+    );
+    assert!(ring.replicas(PlacementIdx(1), Token(3)).is_empty());
+    let empty = Ring::new(Vec::new(), &hosts, &[simple(3)]);
+    assert!(empty.replicas(PlacementIdx(0), Token(3)).is_empty());
+}
+
+#[test]
+fn a_rack_of_nodes_without_tokens_takes_no_place_of_a_replica() {
+    // Z, alone in rack r2, and the only node of dcY own nothing.
+    let mut hosts = vec![
+        host(0, "dcX", "r1"),
+        host(1, "dcX", "r1"),
+        host(2, "dcX", "r2"),
+        host(3, "dcY", "r1"),
+    ];
+    let strategy = Strategy::NetworkTopology {
+        factors: vec![("dcX".into(), 2), ("dcY".into(), 1)],
+    };
+    let mut entries = vec![(Token(-50), HostIdx(0)), (Token(40), HostIdx(1))];
+    let ring = Ring::new(entries.clone(), &hosts, std::slice::from_ref(&strategy));
+    for token in [-60, -50, 0, 40, 41] {
+        let mut found = ring.replicas(PlacementIdx(0), Token(token)).to_vec();
+        found.sort();
+        assert_eq!(found, [HostIdx(0), HostIdx(1)], "{token}");
+    }
+    hosts.push(host(4, "dcY", "r1"));
+    entries.push((Token(10), HostIdx(4)));
+    let ring = Ring::new(entries, &hosts, &[strategy]);
+    assert!(
+        ring.replicas(PlacementIdx(0), Token(0))
+            .contains(&HostIdx(4))
+    );
+}
+
+#[test]
+fn a_datacenter_that_nobody_is_in_does_not_slow_a_large_ring_down() {
+    let hosts: Vec<Host> = (0..100).map(|at| host(at, "dc1", "r")).collect();
+    let entries = (0..25_600_i64)
+        .map(|at| (Token(at), HostIdx(u16::try_from(at % 100).expect("small"))))
+        .collect();
+    let ghost = Strategy::NetworkTopology {
+        factors: vec![("dc1".into(), 3), ("ghost".into(), 3)],
+    };
+    let ring = Ring::new(entries, &hosts, &[ghost, network("dc1", 200)]);
+    assert_eq!(
+        ring.replicas(PlacementIdx(0), Token(7)),
+        [HostIdx(7), HostIdx(8), HostIdx(9)]
+    );
+    assert_eq!(ring.replicas(PlacementIdx(1), Token(7)).len(), 100);
+}
