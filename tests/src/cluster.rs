@@ -551,5 +551,9 @@ fn node_ip(index: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, b, c, d))
 }
 
+mod changes;
+
+pub use changes::AdministratorRows;
+
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,7 @@ pub mod grammar;
 pub mod node;
 pub mod peer;
 pub mod serve;
+pub mod sim;
 
 pub use cluster::ClusterConfig;
 pub use serve::{SimulatedCluster, SimulatedClusterBuilder, StartError};

@@ -57,6 +57,8 @@ pub enum Reaction {
     Refuse(CqlError),
     /// It is refused with an error of the protocol that statements do not cause by themselves.
     Fail(ServerError),
+    /// It is done, and answered with this error all the same, as a coordinator does that did not hear of it in time.
+    Deny(ServerError),
     /// The connection ends.
     Disconnect,
 }

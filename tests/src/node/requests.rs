@@ -45,6 +45,11 @@ impl Cluster {
             Reaction::Fail(error) => {
                 self.reply(id, frame.stream, response(Response::Error(error)));
             }
+            Reaction::Deny(error) => {
+                let _ = self.decide(now, id, &frame);
+                self.reply(id, frame.stream, response(Response::Error(error)));
+                self.announce_pending();
+            }
             Reaction::Disconnect => {
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.close();
@@ -266,7 +271,7 @@ impl Cluster {
             &[]
         };
         let compression = compression.iter().map(|name| (*name).to_owned()).collect();
-        let shards = self.config.shards;
+        let shards = node.and_then(|node| node.shards.told());
         let mut options = vec![
             one("CLIENT_OPTIONS", String::new()),
             ("COMPRESSION".to_owned(), compression),
@@ -283,7 +288,7 @@ impl Cluster {
             one("SCYLLA_USE_METADATA_ID", String::new()),
             one("TABLETS_ROUTING_V1", String::new()),
         ];
-        if 0 < shards {
+        if let Some(shards) = shards {
             let shard = connection.map_or(0, |connection| connection.shard);
             options.extend([
                 one("SCYLLA_NR_SHARDS", shards.to_string()),

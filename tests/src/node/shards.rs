@@ -28,6 +28,8 @@ impl PortKind {
 /// How many connections each shard has.
 #[derive(Clone, Debug)]
 pub(crate) struct Shards {
+    /// Whether clients are told about them.
+    told: bool,
     by_normal_port: Vec<u64>,
     by_proxied_port: Vec<u64>,
 }
@@ -36,9 +38,15 @@ impl Shards {
     /// A node with this many shards; none is a node that does not tell, with one shard inside.
     pub(crate) fn new(count: u16) -> Self {
         Self {
+            told: 0 < count,
             by_normal_port: vec![0; usize::from(count.max(1))],
             by_proxied_port: vec![0; usize::from(count.max(1))],
         }
+    }
+
+    /// The number that clients are told; none of a node that does not tell.
+    pub(crate) fn told(&self) -> Option<u16> {
+        self.told.then(|| self.count())
     }
 
     fn count(&self) -> u16 {

@@ -261,17 +261,25 @@ impl Cluster {
         now: Instant,
         cql: &str,
     ) -> Result<(), CqlError> {
+        if let Outcome::Schema(effect) = self.outcome_for_administrator(now, cql)? {
+            self.after_schema_change(effect);
+            self.announce_pending();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn outcome_for_administrator(
+        &mut self,
+        now: Instant,
+        cql: &str,
+    ) -> Result<Outcome, CqlError> {
         let plan = plan(&parse(cql)?, &self.database.schema, None)?;
         let values = check_values(&plan.bind, Vec::new())?;
         let options = RunOptions {
             now: self.unix_micros(now),
             ..RunOptions::default()
         };
-        if let Outcome::Schema(effect) = self.run_on(0, &plan, &values, &options)? {
-            self.after_schema_change(effect);
-            self.announce_pending();
-        }
-        Ok(())
+        self.run_on(0, &plan, &values, &options)
     }
 
     fn keyspace_in_use(&self, id: ConnectionId) -> Option<String> {

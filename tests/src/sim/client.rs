@@ -1,0 +1,140 @@
+//! What the workload needs of a driver, so that everything that is one runs the same requests.
+//! What the requests are is in `work`.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use messina_core::error::request::RequestError;
+use messina_core::exec::batch::Batch;
+use messina_core::exec::prepared::PreparedStatement;
+use messina_core::exec::result::QueryResult;
+use messina_core::exec::statement::{Bound, Statement};
+use messina_core::routing::{HostState, Routing, Shard};
+use messina_engine::Session;
+use uuid::Uuid;
+
+use super::runtime::SimRuntime;
+
+type Outcome<T> = Result<T, RequestError>;
+
+/// Something that sends requests.
+pub(super) trait Client: Clone + Send + Sync + 'static {
+    fn prepare(&self, text: &str) -> impl Future<Output = Outcome<PreparedStatement>> + Send;
+    fn run(&self, bound: &Bound) -> impl Future<Output = Outcome<QueryResult>> + Send;
+    fn text(&self, statement: &Statement) -> impl Future<Output = Outcome<QueryResult>> + Send;
+    fn text_with(
+        &self,
+        statement: &Statement,
+        key: i32,
+        value: &str,
+    ) -> impl Future<Output = Outcome<QueryResult>> + Send;
+    fn batch(&self, batch: &Batch) -> impl Future<Output = Outcome<QueryResult>> + Send;
+    /// Reads all pages; a page that fails is asked for again, so many times in all.
+    fn pages(
+        &self,
+        bound: Bound,
+        again: usize,
+    ) -> impl Future<Output = Outcome<Vec<(i32, String)>>> + Send;
+    /// The members of the cluster as the client sees them.
+    fn picture(&self) -> Picture;
+    /// Closes; gives how many requests were cut off.
+    fn close(&self, deadline: std::time::Duration) -> impl Future<Output = usize> + Send;
+}
+
+/// The cluster as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Picture {
+    pub(super) hosts: Vec<HostPicture>,
+    pub(super) tokens: Vec<i64>,
+}
+
+/// A member of the cluster as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HostPicture {
+    pub(super) id: Uuid,
+    pub(super) address: SocketAddr,
+    pub(super) up: bool,
+    pub(super) shards: Option<u16>,
+    pub(super) connections: usize,
+    /// The shards without a connection.
+    pub(super) bare: Vec<u16>,
+}
+
+impl Picture {
+    pub(super) fn of<H>(routing: &Routing<H>) -> Self {
+        let hosts = routing.hosts.iter().zip(routing.pools.iter());
+        let hosts = hosts
+            .filter(|(host, _)| host.state != HostState::Removed)
+            .map(|(host, pool)| {
+                let shards = pool.sharder().map(|sharder| sharder.shards.get());
+                HostPicture {
+                    id: host.id,
+                    address: host.address,
+                    up: host.state == HostState::Up,
+                    shards,
+                    connections: pool.connections().len(),
+                    bare: (0..shards.unwrap_or(0))
+                        .filter(|shard| pool.on_shard(Shard(*shard)).is_empty())
+                        .collect(),
+                }
+            });
+        let tokens = routing.ring.tokens().iter().map(|token| token.0);
+        Self {
+            hosts: hosts.collect(),
+            tokens: tokens.collect(),
+        }
+    }
+}
+
+impl Client for Session<SimRuntime> {
+    fn prepare(&self, text: &str) -> impl Future<Output = Outcome<PreparedStatement>> + Send {
+        self.prepare(text.to_owned())
+    }
+
+    fn run(&self, bound: &Bound) -> impl Future<Output = Outcome<QueryResult>> + Send {
+        self.run(bound)
+    }
+
+    async fn text(&self, statement: &Statement) -> Outcome<QueryResult> {
+        self.execute(statement, ()).await
+    }
+
+    async fn text_with(
+        &self,
+        statement: &Statement,
+        key: i32,
+        value: &str,
+    ) -> Outcome<QueryResult> {
+        self.execute(statement, (key, value)).await
+    }
+
+    fn batch(&self, batch: &Batch) -> impl Future<Output = Outcome<QueryResult>> + Send {
+        self.batch(batch)
+    }
+
+    async fn pages(&self, bound: Bound, again: usize) -> Outcome<Vec<(i32, String)>> {
+        let mut pages = self.pages_of(bound);
+        let (mut rows, mut failures) = (Vec::new(), 0);
+        loop {
+            match pages.next().await {
+                Ok(Some(page)) => {
+                    for row in page.rows::<(i32, String)>()? {
+                        // A row that cannot be read is one that nobody wrote.
+                        rows.push(row.unwrap_or_else(|error| (i32::MIN, error.to_string())));
+                    }
+                }
+                Ok(None) => return Ok(rows),
+                Err(error) if failures == again => return Err(error),
+                Err(_) => failures += 1,
+            }
+        }
+    }
+
+    fn picture(&self) -> Picture {
+        Picture::of(&self.cluster())
+    }
+
+    fn close(&self, deadline: std::time::Duration) -> impl Future<Output = usize> + Send {
+        self.close(deadline)
+    }
+}
