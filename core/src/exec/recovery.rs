@@ -111,6 +111,10 @@ impl<H: Clone> Execution<H> {
             let id = body.id;
             return self.fail_unprepared(at, UnpreparedError::MarkersChanged { id }, cluster);
         }
+        // Counted only now: a PREPARE that never arrived, or was refused, has not made the node know the statement.
+        if let Some(fibre) = self.fibre_mut(at) {
+            fibre.past().prepared.push(body.id);
+        }
         self.send(at);
     }
 
@@ -170,7 +174,6 @@ impl<H: Clone> Execution<H> {
         if past.prepared.contains(&id) {
             return self.fail_unprepared(at, UnpreparedError::Again { id }, cluster);
         }
-        past.prepared.push(id);
         past.preparing = Some(Arc::clone(&preparation));
         // Before protocol version 5 a statement is prepared in the keyspace of its connection.
         let keyspace = preparation

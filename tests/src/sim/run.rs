@@ -230,6 +230,7 @@ async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut ra
         timeout: setup.profile.request_timeout.unwrap_or_default(),
         agreement: setup.agreement,
         healthy: AtomicBool::new(!options.faults),
+        refuses: setup.session.limits.waiting_max.is_some(),
     });
     work_until(&common, &setup, &mut random, end).await;
     quiet(&common, &setup, &mut random).await;

@@ -41,6 +41,8 @@ pub(super) struct Common<C> {
     pub(super) agreement: Duration,
     /// Whether requests fail only while something is broken.
     pub(super) healthy: AtomicBool,
+    /// Whether the user limits how many requests wait, so that a burst is refused even in good health.
+    pub(super) refuses: bool,
 }
 
 /// What is prepared before anything goes wrong.
@@ -406,7 +408,8 @@ impl<C: Client> Worker<C> {
             Some(Ok(_)) => runtime.with(|world| world.counts.add("requests answered")),
             Some(Err(error)) => {
                 self.check_error(what, error);
-                if healthy {
+                let refused = matches!(error.kind(), RequestErrorKind::Overloaded);
+                if healthy && !(refused && self.common.refuses) {
                     self.violate(format!("a request ({what}) failed in good health: {error:?}"));
                 }
             }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::connect::{AttemptErrorKind, Fate};
+use crate::conn::CloseReason;
+use crate::error::connect::{AttemptErrorKind, ConnectionError, Fate};
 use crate::error::request::{RequestErrorKind, UnpreparedError};
 use crate::error::value::BindError;
 use crate::exec::StatementKind;
@@ -162,6 +163,27 @@ fn a_connection_that_breaks_while_preparing_again_leaves_the_next_target() {
         drive.answer(unprepared(b"id"))[..],
         [Seen::Prepare { to: 1, .. }]
     ));
+}
+
+#[test]
+fn a_connection_that_ends_before_the_prepare_arrives_leaves_the_same_node_to_be_told() {
+    let kind = StatementKind::Prepared(preparation(b"id"));
+    let mut drive = Drive::new(Setup {
+        kind,
+        idempotent: false,
+        ..Setup::default()
+    });
+    drive.start();
+    drive.answer(unprepared(b"id"));
+    let aged = AttemptErrorKind::Connection(ConnectionError::Closed(CloseReason::Aged));
+    assert_eq!(sent_to(&drive.lose(aged, Fate::NotSent)), 0);
+    // The node still does not know the statement: its PREPARE never came.
+    assert!(matches!(
+        drive.answer(unprepared(b"id"))[..],
+        [Seen::Prepare { to: 0, .. }]
+    ));
+    assert_eq!(sent_to(&drive.answer(prepared_frame(b"id", &[], None))), 0);
+    done(drive.answer(void()));
 }
 
 #[test]
