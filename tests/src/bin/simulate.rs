@@ -110,7 +110,9 @@ fn many(first: u64, options: RunOptions, arguments: &Arguments) -> ExitCode {
         ran += 1;
         counts.merge(&report.counts);
         if !good {
-            println!("  repeat: cargo run --release -p messina-testkit --bin simulate -- --seed {seed:#x}");
+            println!(
+                "  repeat: cargo run --release -p messina-testkit --bin simulate -- --seed {seed:#x}"
+            );
             broken.push(seed);
             if arguments.broken <= broken.len() {
                 break;

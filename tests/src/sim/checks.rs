@@ -38,7 +38,9 @@ impl World {
         if node.is_some() {
             let (own, _) = self.net.held_by_stage(node);
             if bounds.opening_per_host_max + 1 < own {
-                self.violate(format!("{own} connections to one node open at the same time"));
+                self.violate(format!(
+                    "{own} connections to one node open at the same time"
+                ));
             }
         }
     }
@@ -55,7 +57,12 @@ impl World {
     }
 
     /// Says what is still missing until a client's picture of the cluster is right; nothing when it is.
-    pub(super) fn missing(&self, picture: &Picture, sharded: bool, every_shard: bool) -> Option<String> {
+    pub(super) fn missing(
+        &self,
+        picture: &Picture,
+        sharded: bool,
+        every_shard: bool,
+    ) -> Option<String> {
         let mut hosts: BTreeMap<_, _> = picture.hosts.iter().map(|host| (host.id, host)).collect();
         let mut tokens = Vec::new();
         for node in 0..self.cluster.node_count() {
@@ -74,7 +81,10 @@ impl World {
                 return Some(format!("node {node} is held to be down"));
             }
             if sharded && self.cluster.shards(node) != host.shards {
-                return Some(format!("node {node} is taken to have {:?} shards", host.shards));
+                return Some(format!(
+                    "node {node} is taken to have {:?} shards",
+                    host.shards
+                ));
             }
             if every_shard && !host.bare.is_empty() {
                 return Some(format!(
@@ -104,7 +114,9 @@ impl World {
     pub(super) fn stored(&mut self) -> Stored {
         let now = self.now;
         let mut read = |table: &str| -> BTreeMap<i32, String> {
-            let rows = self.cluster.select(now, &format!("SELECT k, v FROM sim.{table}"));
+            let rows = self
+                .cluster
+                .select(now, &format!("SELECT k, v FROM sim.{table}"));
             let rows = rows.ok().and_then(|rows| rows.rows::<(i32, String)>().ok());
             rows.unwrap_or_default().into_iter().collect()
         };
@@ -122,7 +134,10 @@ impl World {
     /// Checks that nothing is left of a session that was closed.
     pub(super) fn check_nothing_left(&mut self, tasks: usize, sleeps_before: usize) {
         if OWN_TASKS < tasks {
-            self.violate(format!("{} tasks are left after the end", tasks - OWN_TASKS));
+            self.violate(format!(
+                "{} tasks are left after the end",
+                tasks - OWN_TASKS
+            ));
         }
         let held = self.net.held_by_stage(None);
         if held != (0, 0) {
@@ -130,7 +145,10 @@ impl World {
         }
         let sleeps = self.sleeps_held();
         if sleeps_before < sleeps {
-            self.violate(format!("{} timers are left after the end", sleeps - sleeps_before));
+            self.violate(format!(
+                "{} timers are left after the end",
+                sleeps - sleeps_before
+            ));
         }
         let open: u64 = (0..self.cluster.node_count())
             .filter_map(|node| self.cluster.statistics(node))

@@ -9,6 +9,7 @@ use messina_core::exec::batch::Batch;
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
 use messina_core::exec::statement::{Bound, Statement};
+use messina_core::notify::Note;
 use messina_core::routing::{HostState, Routing, Shard};
 use messina_engine::Session;
 use uuid::Uuid;
@@ -37,6 +38,8 @@ pub(super) trait Client: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Outcome<Vec<(i32, String)>>> + Send;
     /// The members of the cluster as the client sees them.
     fn picture(&self) -> Picture;
+    /// The notes since the last time.
+    fn notes(&self) -> Vec<Note>;
     /// Closes; gives how many requests were cut off.
     fn close(&self, deadline: std::time::Duration) -> impl Future<Output = usize> + Send;
 }
@@ -134,7 +137,27 @@ impl Client for Session<SimRuntime> {
         Picture::of(&self.cluster())
     }
 
+    fn notes(&self) -> Vec<Note> {
+        self.notes()
+    }
+
     fn close(&self, deadline: std::time::Duration) -> impl Future<Output = usize> + Send {
         self.close(deadline)
+    }
+}
+
+/// The name under which a note is counted.
+pub(super) fn name_of(note: &Note) -> &'static str {
+    match note {
+        Note::ConnectionLost { .. } => "note: connection lost",
+        Note::ConnectFailed(_) => "note: connect failed",
+        Note::Draining { .. } => "note: draining",
+        Note::Resharded { .. } => "note: resharded",
+        Note::SourcePortIgnored { .. } => "note: source port ignored",
+        Note::ShardsNotReached { .. } => "note: shards not reached",
+        Note::NoControlConnection { .. } => "note: no control connection",
+        Note::ReadFailed { .. } => "note: read failed",
+        Note::NameUnresolved { .. } => "note: name unresolved",
+        _ => "note: other",
     }
 }

@@ -107,9 +107,7 @@ fn draw(random: &mut Random, shape: Shape) -> Fault {
     let long = Duration::from_millis(500 + random.below(9_500));
     let change = match random.below(4) {
         0 => Change::Address,
-        1 if 0 < shape.shards => {
-            Change::Shards(u16::try_from(1 + random.below(5)).unwrap_or(1))
-        }
+        1 if 0 < shape.shards => Change::Shards(u16::try_from(1 + random.below(5)).unwrap_or(1)),
         _ => Change::Nothing,
     };
     match random.below(24) {

@@ -79,7 +79,9 @@ impl Oracle {
         let Some((row_key, value)) = read else {
             return match done {
                 0 => Ok(()),
-                _ => Err(format!("row {key} is missing, write {done} was acknowledged")),
+                _ => Err(format!(
+                    "row {key} is missing, write {done} was acknowledged"
+                )),
             };
         };
         let wrong = || format!("the answer to a read of row {key} is row {row_key} with {value:?}");
@@ -92,7 +94,9 @@ impl Oracle {
             .get(&key)
             .and_then(|register| register.told.get(&number));
         match told {
-            None => Err(format!("row {key} has write {number}, which was never asked for")),
+            None => Err(format!(
+                "row {key} has write {number}, which was never asked for"
+            )),
             Some(Some(Told::NotSent)) => Err(format!(
                 "row {key} has write {number}, which was reported as not sent"
             )),
@@ -134,9 +138,9 @@ impl Oracle {
     pub(super) fn own_lock(&mut self, key: i32, asker: u64) -> Result<(), String> {
         let lock = self.locks.entry(key).or_default();
         match lock.owner.replace(asker) {
-            Some(other) if other != asker => Err(format!(
-                "lock {key} was given to {other} and to {asker}"
-            )),
+            Some(other) if other != asker => {
+                Err(format!("lock {key} was given to {other} and to {asker}"))
+            }
             _ => Ok(()),
         }
     }
@@ -149,7 +153,10 @@ impl Oracle {
     pub(super) fn check_stored(&self, stored: &Stored) -> Vec<String> {
         let mut broken = Vec::new();
         for key in self.registers.keys() {
-            let row = stored.registers.get(key).map(|value| (*key, value.as_str()));
+            let row = stored
+                .registers
+                .get(key)
+                .map(|value| (*key, value.as_str()));
             if let Err(what) = self.check_register(*key, self.done(*key), row) {
                 broken.push(format!("in the nodes, {what}"));
             }
@@ -179,14 +186,18 @@ impl Oracle {
                     broken.push(format!("the acknowledged addition {key} is lost"));
                 }
                 (Some(Told::NotSent), 1) => {
-                    broken.push(format!("addition {key} is done but was reported as not sent"));
+                    broken.push(format!(
+                        "addition {key} is done but was reported as not sent"
+                    ));
                 }
                 _ => {}
             }
         }
         for (key, lock) in &self.locks {
             let owner = stored.locks.get(key);
-            let owner = owner.and_then(|value| parse_value(value)).map(|(_, asker)| asker);
+            let owner = owner
+                .and_then(|value| parse_value(value))
+                .map(|(_, asker)| asker);
             if lock.owner.is_some() && lock.owner != owner {
                 broken.push(format!(
                     "lock {key} was given to {:?}, but the nodes say {owner:?}",

@@ -12,7 +12,7 @@ use messina_core::seed::{Random, Seed};
 use messina_engine::{Runtime, Session};
 
 use super::answers::interceptor;
-use super::client::Client;
+use super::client::{Client, name_of};
 use super::executor::Turn;
 use super::faults;
 use super::oracle::Oracle;
@@ -73,7 +73,9 @@ impl Report {
             .zip(&other.steps)
             .position(|(one, other)| one != other);
         let at = at.unwrap_or(self.steps.len().min(other.steps.len()));
-        Some(format!("two runs of the same seed differ from step {at} on"))
+        Some(format!(
+            "two runs of the same seed differ from step {at} on"
+        ))
     }
 }
 
@@ -82,6 +84,8 @@ const POLLS_MAX: u64 = 3_000_000;
 /// How long the picture of the cluster may take to be right once all faults are over: detection of the last silent
 /// connection, one round of attempts after the longest pause, and the reads that follow.
 const QUIET_MAX: Duration = Duration::from_secs(45);
+/// How often notes are taken, so that none is lost.
+const LISTENING: Duration = Duration::from_millis(500);
 /// After how long a sick node answers at the latest, and something for the way.
 const LATEST_ANSWER: Duration = Duration::from_secs(5);
 /// How long closing may take, and how long the network needs to forget.
@@ -110,6 +114,12 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     let mut world = shared.world();
     let answers = lock(&world.answers).counts.clone();
     world.counts.merge(&answers);
+    let nodes = 0..world.cluster.node_count();
+    let again: u64 = nodes
+        .filter_map(|node| world.cluster.statistics(node))
+        .map(|statistics| statistics.unprepared)
+        .sum();
+    world.counts.add_many("statements prepared again", again);
     let trace = std::mem::replace(&mut world.trace, super::trace::Trace::new(false));
     Report {
         seed,
@@ -151,7 +161,9 @@ fn turn_until(shared: &Arc<Shared>, done: &AtomicBool) -> u64 {
             }
             Turn::Ended(task) => shared.world().mark("ended", task, 0),
             Turn::Panicked(task, words) => {
-                shared.world().violate(format!("task {task} panicked: {words}"));
+                shared
+                    .world()
+                    .violate(format!("task {task} panicked: {words}"));
             }
         }
     }
@@ -181,7 +193,9 @@ fn furnish(world: &mut World, setup: &Setup) {
     world.cluster.intercept(Some(answers));
     let factor = setup.replication;
     let mut texts = vec![
-        format!("CREATE KEYSPACE sim WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': {factor}}}"),
+        format!(
+            "CREATE KEYSPACE sim WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': {factor}}}"
+        ),
         "CREATE TABLE sim.registers (k int PRIMARY KEY, v text)".to_owned(),
         "CREATE TABLE sim.marks (k int PRIMARY KEY, v text)".to_owned(),
         "CREATE TABLE sim.locks (k int PRIMARY KEY, v text)".to_owned(),
@@ -189,7 +203,9 @@ fn furnish(world: &mut World, setup: &Setup) {
         "CREATE TABLE sim.pages (p int, c int, v text, PRIMARY KEY (p, c))".to_owned(),
     ];
     for at in 0..PAGED_ROWS {
-        texts.push(format!("INSERT INTO sim.pages (p, c, v) VALUES (1, {at}, 'row {at}')"));
+        texts.push(format!(
+            "INSERT INTO sim.pages (p, c, v) VALUES (1, {at}, 'row {at}')"
+        ));
     }
     for text in texts {
         if let Err(error) = world.cluster.execute(world.now, &text) {
@@ -280,11 +296,7 @@ async fn connect(runtime: &SimRuntime, setup: &Setup) -> Option<Session<SimRunti
 }
 
 /// Prepares what the workers need. A session that is ready with nothing but its control connection may take a moment.
-async fn prepare<C: Client>(
-    runtime: &SimRuntime,
-    client: &C,
-    setup: &Setup,
-) -> Option<Statements> {
+async fn prepare<C: Client>(runtime: &SimRuntime, client: &C, setup: &Setup) -> Option<Statements> {
     let patient = setup.early_faults || setup.session.ready == ReadinessRule::ControlConnection;
     for _ in 0..200 {
         match Statements::prepare(client).await {
@@ -313,9 +325,23 @@ async fn work_until<C: Client>(
         let worker = Worker::new(Arc::clone(common), random.seed().random());
         spawn_counted(runtime, &left, worker.run(setup.pause_ms));
     }
-    runtime.sleep_until(end).await;
+    while runtime.now() < end {
+        let pause = end.saturating_duration_since(runtime.now());
+        runtime.sleep(pause.min(LISTENING)).await;
+        take_notes(common);
+    }
     common.stop.store(true, Ordering::SeqCst);
     wait_for(runtime, &left, "a worker").await;
+}
+
+/// Counts what the client noted.
+fn take_notes<C: Client>(common: &Common<C>) {
+    let notes = common.client.notes();
+    common.runtime.with(|world| {
+        for note in &notes {
+            world.counts.add(name_of(note));
+        }
+    });
 }
 
 fn spawn_counted(
@@ -352,7 +378,8 @@ async fn quiet<C: Client>(common: &Arc<Common<C>>, setup: &Setup, random: &mut R
     let until = runtime.now() + QUIET_MAX;
     // What fell silent during the chaos is noticed by the keepalive, and the latest answers of sick nodes are over.
     let connection = &setup.session.connection;
-    let unnoticed = connection.keepalive_interval.unwrap_or_default() + connection.keepalive_timeout;
+    let unnoticed =
+        connection.keepalive_interval.unwrap_or_default() + connection.keepalive_timeout;
     runtime.sleep(unnoticed + LATEST_ANSWER).await;
     loop {
         let picture = common.client.picture();
@@ -372,6 +399,7 @@ async fn quiet<C: Client>(common: &Arc<Common<C>>, setup: &Setup, random: &mut R
         spawn_counted(runtime, &left, worker.run_each());
     }
     wait_for(runtime, &left, "a worker after the chaos").await;
+    take_notes(common);
     runtime.with(|world| {
         let stored = world.stored();
         for what in lock(&common.oracle).check_stored(&stored) {

@@ -124,7 +124,11 @@ fn profile(random: &mut Random) -> ExecutionProfile {
 fn session(random: &mut Random, cluster: &ClusterConfig) -> SessionConfig {
     let mut config = SessionConfig::default();
     let by_name = one_in(random, 3);
-    let count = cluster.datacenters.iter().map(|(_, count)| count).sum::<usize>();
+    let count = cluster
+        .datacenters
+        .iter()
+        .map(|(_, count)| count)
+        .sum::<usize>();
     config.contact_points = match by_name {
         true => vec![CLUSTER_NAME],
         false => ["127.0.0.1", "127.0.0.2", "127.0.0.3"]

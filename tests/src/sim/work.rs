@@ -169,12 +169,7 @@ impl<C: Client> Worker<C> {
         self.check_read(key, done, answer);
     }
 
-    fn check_read(
-        &self,
-        key: i32,
-        done: u64,
-        answer: Option<Result<QueryResult, RequestError>>,
-    ) {
+    fn check_read(&self, key: i32, done: u64, answer: Option<Result<QueryResult, RequestError>>) {
         let Some(Ok(result)) = answer else { return };
         let row = match result.maybe_one::<(i32, String)>() {
             Ok(row) => row,
@@ -249,7 +244,12 @@ impl<C: Client> Worker<C> {
     async fn fight(&mut self) {
         let key = -1 - i32::try_from(self.random.below(LOCKS)).unwrap_or(0);
         let asker = self.oracle().ask_lock(key);
-        let Ok(bound) = self.common.statements.lock.bind((key, value_of(key, asker))) else {
+        let Ok(bound) = self
+            .common
+            .statements
+            .lock
+            .bind((key, value_of(key, asker)))
+        else {
             return;
         };
         let client = self.common.client.clone();
@@ -352,8 +352,13 @@ impl<C: Client> Worker<C> {
         let text = format!("CREATE TABLE IF NOT EXISTS sim.own{number} (k int PRIMARY KEY)");
         let statement = Statement::new(text);
         let client = self.common.client.clone();
-        let turns = u32::try_from(self.common.agreement.as_millis().div_ceil(self.common.timeout.as_millis().max(1)))
-            .unwrap_or(u32::MAX);
+        let turns = u32::try_from(
+            self.common
+                .agreement
+                .as_millis()
+                .div_ceil(self.common.timeout.as_millis().max(1)),
+        )
+        .unwrap_or(u32::MAX);
         self.ask_within("definition", 1 + turns, client.text(&statement))
             .await;
     }
@@ -410,7 +415,9 @@ impl<C: Client> Worker<C> {
                 self.check_error(what, error);
                 let refused = matches!(error.kind(), RequestErrorKind::Overloaded);
                 if healthy && !(refused && self.common.refuses) {
-                    self.violate(format!("a request ({what}) failed in good health: {error:?}"));
+                    self.violate(format!(
+                        "a request ({what}) failed in good health: {error:?}"
+                    ));
                 }
             }
         }

@@ -49,7 +49,9 @@ impl World {
             self.plan(at, Due::Net(NetEvent::Dial(id, tries + 1)));
             return;
         }
-        let moved = node.and_then(|node| self.cluster.address(node)).map(|own| own.ip())
+        let moved = node
+            .and_then(|node| self.cluster.address(node))
+            .map(|own| own.ip())
             != Some(to.ip());
         let refusing = path.as_ref().is_none_or(|path| path.refusing) || moved;
         let peer = SocketAddr::new(CLIENT, self.seen_port(id, path.as_ref()));
