@@ -65,7 +65,7 @@ impl Oracle {
         told.flat_map(|register| register.told.iter())
             .filter(|(_, told)| **told == Some(Told::Done))
             .map(|(number, _)| *number)
-            .last()
+            .next_back()
             .unwrap_or(0)
     }
 

@@ -72,7 +72,7 @@ impl Report {
             .iter()
             .zip(&other.steps)
             .position(|(one, other)| one != other);
-        let at = at.unwrap_or(self.steps.len().min(other.steps.len()));
+        let at = at.unwrap_or_else(|| self.steps.len().min(other.steps.len()));
         Some(format!(
             "two runs of the same seed differ from step {at} on"
         ))

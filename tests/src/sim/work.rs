@@ -119,7 +119,7 @@ impl<C: Client> Worker<C> {
             0..=5 => self.write_register().await,
             6..=11 => self.read_register().await,
             12..=14 => self.mark(which).await,
-            15..=18 => self.tally(which % 2 == 0).await,
+            15..=18 => self.tally(which.is_multiple_of(2)).await,
             19..=20 => self.batch().await,
             21..=22 => self.fight().await,
             23..=24 => self.read_pages().await,
