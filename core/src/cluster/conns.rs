@@ -123,6 +123,7 @@ impl<H: Clone> ControlPlane<H> {
         plan.version = self.version;
         plan.keyspace = keyspace;
         plan.idle_max = idle_max;
+        plan.keepalive_beat = Some(self.started);
         if role == Role::Control {
             plan.events = vec![
                 EventKind::TopologyChange,

@@ -193,6 +193,8 @@ pub struct ControlPlane<H> {
     config: Arc<SessionConfig>,
     policy: Arc<dyn LoadBalancingPolicy>,
     random: Random,
+    /// Is when the session began; its connections count the beats of their keepalive from it.
+    started: Instant,
     now: Instant,
     last_id: u64,
     timers: Timers,
@@ -245,6 +247,7 @@ impl<H: Clone> ControlPlane<H> {
         let mut plane = Self {
             policy: Arc::clone(&config.profile.load_balancing),
             random: seed.random(),
+            started: now,
             now,
             last_id: 0,
             timers: Timers::default(),

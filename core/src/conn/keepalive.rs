@@ -16,7 +16,13 @@ pub(crate) struct Keepalive {
     asked: Option<Instant>,
     /// Is when to look again. Hearing something does not move it: the check does.
     check_at: Option<Instant>,
+    /// Is an instant that the questions are aligned to, so that the connections of a session ask together and a
+    /// process with many idle connections wakes up for all of them at once.
+    beat: Option<Instant>,
 }
+
+/// Is how much of the interval lies between two beats: a question comes this much too late at most.
+const BEATS: u32 = 32;
 
 /// Says what follows from a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,28 @@ impl Keepalive {
             heard: now,
             asked: None,
             check_at: interval.map(|interval| now + interval),
+            beat: None,
+        }
+    }
+
+    /// Aligns the questions to beats that are counted from an instant.
+    pub(crate) fn with_beat(mut self, beat: Option<Instant>) -> Self {
+        self.beat = beat;
+        self.check_at = self.interval.map(|interval| self.due(interval));
+        self
+    }
+
+    /// Says when the silence will have lasted for the interval, at the next beat where there are beats.
+    fn due(&self, interval: Duration) -> Instant {
+        let at = self.heard + interval;
+        let (Some(beat), step) = (self.beat, interval / BEATS) else {
+            return at;
+        };
+        let since = at.saturating_duration_since(beat).as_nanos();
+        let over = since.checked_rem(step.as_nanos()).unwrap_or(0);
+        match u64::try_from(over) {
+            Ok(over) if 0 < over => at + step.saturating_sub(Duration::from_nanos(over)),
+            _ => at,
         }
     }
 
@@ -51,7 +79,7 @@ impl Keepalive {
 
     /// Takes note of the answer; false if nothing was asked.
     pub(crate) fn answered(&mut self) -> bool {
-        self.check_at = self.interval.map(|interval| self.heard + interval);
+        self.check_at = self.interval.map(|interval| self.due(interval));
         self.asked.take().is_some()
     }
 
@@ -87,7 +115,7 @@ impl Keepalive {
     fn check_due(&mut self, now: Instant) -> Verdict {
         let (next, verdict) = match (self.asked, self.interval) {
             (Some(asked), _) => (Some(self.heard.max(asked) + self.timeout), Verdict::Dead),
-            (None, Some(interval)) => (Some(self.heard + interval), Verdict::Ask),
+            (None, Some(interval)) => (Some(self.due(interval)), Verdict::Ask),
             (None, None) => (None, Verdict::Fine),
         };
         self.check_at = next;

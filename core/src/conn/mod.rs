@@ -485,7 +485,8 @@ impl Connection {
     fn open(&mut self, now: Instant, info: ConnectionInfo) {
         let session = &self.plan.session;
         let config = &session.connection;
-        self.keepalive = Keepalive::new(now, config.keepalive_interval, config.keepalive_timeout);
+        self.keepalive = Keepalive::new(now, config.keepalive_interval, config.keepalive_timeout)
+            .with_beat(self.plan.keepalive_beat);
         let (configured, effective) = (
             session.limits.orphans_max,
             session.limits.orphans_effective(),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -138,6 +138,10 @@ pub struct ConnectionPlan {
     pub events: Vec<EventKind>,
     /// Closes the connection after this time without a request, or up to twice as long; none keeps it open.
     pub idle_max: Option<Duration>,
+    /// Is an instant that the connections of a session share: their keepalive questions fall on the same beats, counted
+    /// from it and a thirty-second part of the interval apart, so that they wake a process together. None asks on the
+    /// instant.
+    pub keepalive_beat: Option<Instant>,
     /// Gives all randomness of the connection.
     pub seed: Seed,
 }
@@ -155,6 +159,7 @@ impl ConnectionPlan {
             datacenter: None,
             events: Vec::new(),
             idle_max: None,
+            keepalive_beat: None,
             seed,
         }
     }
