@@ -1,0 +1,254 @@
+//! A control plane with a pretended cluster of plain rows, and no sockets: whoever is dialled answers at once.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use messina_core::cluster::{ControlOutput, ControlPlane};
+use messina_core::config::session::SessionConfig;
+use messina_core::conn::{ConnectionInfo, ConnectionPlan};
+use messina_core::routing::Routing;
+use messina_core::seed::Seed;
+use messina_core::uuid::Uuid;
+use messina_core::wire::{
+    Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, ProtocolVersion, Request,
+    ResponseFrame,
+};
+
+/// A control plane whose cluster has so many hosts, with so many tokens each, all in one datacenter of three racks.
+pub(crate) struct World {
+    pub(crate) plane: ControlPlane<u32>,
+    pub(crate) now: Instant,
+    /// Answers by table, made once, so that reading them again costs nothing but the reading.
+    local: ResponseFrame,
+    peers: ResponseFrame,
+    keyspaces: ResponseFrame,
+    tables: ResponseFrame,
+    nothing: ResponseFrame,
+    handles: u32,
+    pub(crate) published: u32,
+    /// How the connections were to be opened.
+    pub(crate) plans: Vec<Box<ConnectionPlan>>,
+}
+
+impl World {
+    pub(crate) fn new(hosts: u16, tokens: u16) -> Self {
+        let mut config = SessionConfig::default();
+        config.contact_points = vec!["127.0.0.1:9042".parse().expect("a contact point")];
+        config.local_datacenter = Some("dc1".into());
+        config.connection.version = Some(ProtocolVersion::V4);
+        let now = Instant::now();
+        let plane = ControlPlane::new(now, Arc::new(config), Seed::from_u64(1));
+        let rows = |nodes: std::ops::Range<u16>| {
+            nodes
+                .map(|node| node_row(node, hosts, tokens))
+                .collect::<Vec<_>>()
+        };
+        let mut world = Self {
+            plane,
+            now,
+            local: frame(&NODE_COLUMNS, &rows(0..1)),
+            peers: frame(&NODE_COLUMNS, &rows(1..hosts)),
+            keyspaces: frame(
+                &[("keyspace_name", TEXT), ("replication", TEXT_MAP)],
+                &[vec![text("bench"), replication()]],
+            ),
+            tables: frame(
+                &[("keyspace_name", TEXT), ("table_name", TEXT)],
+                &[vec![text("bench"), text("kv")]],
+            ),
+            nothing: frame(&[("keyspace_name", TEXT)], &[]),
+            handles: 0,
+            published: 0,
+            plans: Vec::new(),
+        };
+        world.settle();
+        world
+    }
+
+    pub(crate) fn routing(&self) -> &Arc<Routing<u32>> {
+        self.plane.routing()
+    }
+
+    /// Reads the members and the schema again.
+    pub(crate) fn refresh(&mut self) {
+        self.plane.refresh(self.now);
+        self.settle();
+    }
+
+    /// Answers until the plane has nothing more to ask.
+    fn settle(&mut self) {
+        while let Some(output) = self.plane.poll_output() {
+            match output {
+                ControlOutput::Connect { conn, spec, plan } => {
+                    self.handles += 1;
+                    self.plans.push(plan);
+                    let info = ConnectionInfo {
+                        address: spec.address,
+                        features: ProtocolFeatures::default(),
+                        shard: None,
+                        host_id: None,
+                    };
+                    self.plane
+                        .handle_connected(self.now, conn, info, self.handles);
+                }
+                ControlOutput::Submit {
+                    conn,
+                    query,
+                    request,
+                    ..
+                } => {
+                    let reply = self.answer(&request);
+                    self.plane.handle_reply(self.now, conn, query, Ok(reply));
+                }
+                ControlOutput::Resolve { id, port, .. } => {
+                    let found = Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]);
+                    self.plane.handle_resolved(self.now, id, found);
+                }
+                ControlOutput::Publish(_) => self.published += 1,
+                ControlOutput::Fatal(error) => panic!("{error}"),
+                _ => (),
+            }
+        }
+    }
+
+    fn answer(&self, request: &Request) -> ResponseFrame {
+        let Request::Query { text, .. } = request else {
+            panic!("{request:?}");
+        };
+        let table = text
+            .split(" FROM ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        match table {
+            Some("system.local") => self.local.clone(),
+            Some("system.peers" | "system.peers_v2") => self.peers.clone(),
+            Some("system_schema.keyspaces") => self.keyspaces.clone(),
+            Some("system_schema.tables") => self.tables.clone(),
+            _ => self.nothing.clone(),
+        }
+    }
+}
+
+const TEXT: &[u8] = &[0, 0x0d];
+const UUID: &[u8] = &[0, 0x0c];
+const INET: &[u8] = &[0, 0x10];
+const INT: &[u8] = &[0, 0x09];
+const TEXT_SET: &[u8] = &[0, 0x22, 0, 0x0d];
+const TEXT_MAP: &[u8] = &[0, 0x21, 0, 0x0d, 0, 0x0d];
+
+type Columns<'a> = [(&'a str, &'a [u8])];
+
+/// The columns of both tables of nodes: each finds its own names among them.
+const NODE_COLUMNS: [(&str, &[u8]); 14] = [
+    ("key", TEXT),
+    ("peer", INET),
+    ("broadcast_address", INET),
+    ("rpc_address", INET),
+    ("native_address", INET),
+    ("native_port", INT),
+    ("host_id", UUID),
+    ("data_center", TEXT),
+    ("rack", TEXT),
+    ("tokens", TEXT_SET),
+    ("schema_version", UUID),
+    ("release_version", TEXT),
+    ("partitioner", TEXT),
+    ("cluster_name", TEXT),
+];
+
+fn node_row(node: u16, hosts: u16, tokens: u16) -> Vec<Vec<u8>> {
+    let [high, low] = (node / 250).to_be_bytes();
+    let address = vec![127, high, low, u8::try_from(node % 250).expect("small") + 1];
+    let id = Uuid::from_u128(u128::from(node) + 1).as_bytes().to_vec();
+    vec![
+        text("local"),
+        address.clone(),
+        address.clone(),
+        address.clone(),
+        address,
+        9042_i32.to_be_bytes().to_vec(),
+        id,
+        text("dc1"),
+        text(["r1", "r2", "r3"][usize::from(node % 3)]),
+        token_set(node, hosts, tokens),
+        vec![0x41; 16],
+        text("5.0.6"),
+        text("org.apache.cassandra.dht.Murmur3Partitioner"),
+        text("pretended"),
+    ]
+}
+
+/// The tokens lie evenly, and which node owns one looks random, as in a cluster with vnodes.
+fn token_set(node: u16, hosts: u16, tokens: u16) -> Vec<u8> {
+    let (hosts, each) = (u64::from(hosts), u64::from(tokens));
+    let step = u64::MAX / (hosts * each);
+    let mut set = i32::from(tokens).to_be_bytes().to_vec();
+    for turn in 0..each {
+        // A different rotation each turn: every token has one owner, and the neighbours change.
+        let place = (u64::from(node) * (2 * turn + 1) % hosts + 7 * turn) % hosts;
+        let place = match hosts % 2 {
+            0 => (u64::from(node) + turn * turn * 31) % hosts,
+            _ => place,
+        };
+        let token = i64::MIN.wrapping_add_unsigned((turn * hosts + place) * step);
+        bytes(&mut set, token.to_string().as_bytes());
+    }
+    set
+}
+
+fn replication() -> Vec<u8> {
+    let mut map = 2_i32.to_be_bytes().to_vec();
+    for part in [
+        "class",
+        "org.apache.cassandra.locator.NetworkTopologyStrategy",
+        "dc1",
+        "3",
+    ] {
+        bytes(&mut map, part.as_bytes());
+    }
+    map
+}
+
+fn text(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}
+
+fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend(i32::try_from(value.len()).expect("short").to_be_bytes());
+    out.extend(value);
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    out.extend(u16::try_from(text.len()).expect("short").to_be_bytes());
+    out.extend(text.as_bytes());
+}
+
+fn frame(columns: &Columns<'_>, rows: &[Vec<Vec<u8>>]) -> ResponseFrame {
+    let mut body = [2_i32, 1, i32::try_from(columns.len()).expect("few")]
+        .map(i32::to_be_bytes)
+        .concat();
+    string(&mut body, "system");
+    string(&mut body, "any");
+    for (name, ty) in columns {
+        string(&mut body, name);
+        body.extend(*ty);
+    }
+    body.extend(i32::try_from(rows.len()).expect("few").to_be_bytes());
+    for cell in rows.iter().flatten() {
+        bytes(&mut body, cell);
+    }
+    let header = FrameHeader {
+        direction: Direction::Response,
+        version: 4,
+        flags: Flags::empty(),
+        stream: 1,
+        opcode: Opcode::Result,
+        length: u32::try_from(body.len()).expect("short"),
+    };
+    ResponseFrame {
+        header,
+        body: Bytes::from(body),
+    }
+}
