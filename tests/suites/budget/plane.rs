@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use messina_core::cluster::{ControlOutput, ControlPlane};
@@ -58,7 +58,10 @@ impl World {
                 &[("keyspace_name", TEXT), ("table_name", TEXT)],
                 &[vec![text("bench"), text("kv")]],
             ),
-            nothing: frame(&[("keyspace_name", TEXT)], &[]),
+            nothing: frame(
+                &["keyspace_name", "table_name", "view_name", "partitioner"].map(|name| (name, TEXT)),
+                &[],
+            ),
             handles: 0,
             published: 0,
             plans: Vec::new(),
@@ -77,8 +80,17 @@ impl World {
         self.settle();
     }
 
-    /// Answers until the plane has nothing more to ask.
+    /// Answers and lets time pass until the plane has nothing more to ask.
     fn settle(&mut self) {
+        for _ in 0..20 {
+            self.answer_all();
+            self.now += Duration::from_secs(1);
+            self.plane.handle_timeout(self.now);
+        }
+        self.answer_all();
+    }
+
+    fn answer_all(&mut self) {
         while let Some(output) = self.plane.poll_output() {
             match output {
                 ControlOutput::Connect { conn, spec, plan } => {

@@ -8,6 +8,7 @@ use super::execute;
 use super::values::{put_values, values_len};
 use super::{
     BatchKind, BatchRef, EncodedRef, ParamsRef, RequestOptionsRef, RequestRef, StatementRef,
+    ValuesRef,
 };
 use crate::error::protocol::{FrameEncodeError, FramePart};
 use crate::wire::consistency::{Consistency, SerialConsistency};
@@ -144,7 +145,8 @@ impl RequestRef<'_> {
         let Ok(length) = u32::try_from(len) else {
             return Err(too_long);
         };
-        out.reserve(FrameHeader::LEN + len);
+        // Payloads that are handed over as they lie need no room.
+        out.reserve(FrameHeader::LEN + len - self.large_len().min(len));
         let takes_options = self.takes_options();
         let payload = options.custom_payload.filter(|_| takes_options);
         let mut flags = Flags::empty();
@@ -220,6 +222,22 @@ impl RequestRef<'_> {
                 }
             }
             Self::Batch(batch) => put_batch(out, batch, features),
+        }
+    }
+
+    /// How many bytes of the body lie elsewhere.
+    fn large_len(&self) -> usize {
+        let sum = |values: &ValuesRef<'_>| -> usize {
+            let large = values.large.iter().map(|large| large.bytes.len());
+            large.fold(0, usize::saturating_add)
+        };
+        match self {
+            Self::Query { params, .. } | Self::Execute { params, .. } => sum(&params.values),
+            Self::Batch(batch) => {
+                let each = batch.statements.iter().map(|one| sum(&one.values));
+                each.fold(0, usize::saturating_add)
+            }
+            _ => 0,
         }
     }
 
