@@ -190,8 +190,10 @@ impl<H: Clone> ControlPlane<H> {
                 count: changes.refused,
             });
         }
+        let mut seen_anew = first || !changes.is_empty();
         for member in &mut self.members.slots {
             let host = &mut member.host;
+            let before = (host.local, host.local_rack, host.allowed);
             host.local = match &self.local_datacenter {
                 Some(name) => host.datacenter.as_ref() == Some(name),
                 None => true,
@@ -203,8 +205,10 @@ impl<H: Clone> ControlPlane<H> {
                 .host_filter
                 .as_ref()
                 .is_none_or(|filter| filter.allows(host));
+            seen_anew |= before != (host.local, host.local_rack, host.allowed);
         }
-        self.changed.hosts = true;
+        // A read that finds everything as it was is no news for anybody who routes.
+        self.changed.hosts |= seen_anew;
         self.changed.pools |= !changes.is_empty();
         self.changed.ring |= changes.ring || first;
         for idx in &changes.moved {

@@ -441,7 +441,8 @@ impl<H: Clone> ControlPlane<H> {
         if let Some(link) = self.link_mut() {
             link.failures = 0;
         }
-        self.changed.schema = true;
+        // A read that finds everything as it was is no news for anybody who routes.
+        self.changed.schema |= !self.schema.is_shown_by(&self.routing);
         if !self.schema_reads.dirty.is_nothing() {
             self.timers.set_earlier(Timer::Schema, self.now);
         }

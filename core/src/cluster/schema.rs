@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::fetch::SchemaRows;
-use crate::routing::{Partitioner, PlacementIdx, Strategy, TableIdx, TableRouting};
+use crate::routing::{
+    Partitioner, Placement, PlacementIdx, Routing, Strategy, TableIdx, TableRouting,
+};
 
 /// Which part of the schema has to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,6 +132,13 @@ impl Schema {
             let at = strategy.and_then(|strategy| strategies.binary_search(strategy).ok());
             table.placement = at.and_then(|at| u16::try_from(at).ok()).map(PlacementIdx);
         }
+    }
+
+    /// Whether a snapshot says of the schema what this does.
+    pub(super) fn is_shown_by<H>(&self, routing: &Routing<H>) -> bool {
+        let shown = routing.ring.placements().iter().map(Placement::strategy);
+        let distinct: BTreeSet<&Strategy> = self.keyspaces.values().collect();
+        *self.tables == *routing.tables && distinct.into_iter().eq(shown)
     }
 
     /// The distinct strategies in order.

@@ -16,6 +16,8 @@ use messina_core::wire::{
     ResponseFrame,
 };
 
+use crate::alloc::Usage;
+
 /// A control plane whose cluster has so many hosts, with so many tokens each, all in one datacenter of three racks.
 pub(crate) struct World {
     pub(crate) plane: ControlPlane<u32>,
@@ -26,6 +28,8 @@ pub(crate) struct World {
     keyspaces: ResponseFrame,
     tables: ResponseFrame,
     nothing: ResponseFrame,
+    /// The bytes that these answers take.
+    pub(crate) wire: u64,
     handles: u32,
     pub(crate) published: u32,
     /// How the connections were to be opened.
@@ -45,9 +49,11 @@ impl World {
                 .map(|node| node_row(node, hosts, tokens))
                 .collect::<Vec<_>>()
         };
+        let before = Usage::now();
         let mut world = Self {
             plane,
             now,
+            wire: 0,
             local: frame(&NODE_COLUMNS, &rows(0..1)),
             peers: frame(&NODE_COLUMNS, &rows(1..hosts)),
             keyspaces: frame(
@@ -59,13 +65,15 @@ impl World {
                 &[vec![text("bench"), text("kv")]],
             ),
             nothing: frame(
-                &["keyspace_name", "table_name", "view_name", "partitioner"].map(|name| (name, TEXT)),
+                &["keyspace_name", "table_name", "view_name", "partitioner"]
+                    .map(|name| (name, TEXT)),
                 &[],
             ),
             handles: 0,
             published: 0,
             plans: Vec::new(),
         };
+        world.wire = (Usage::now() - before).kept();
         world.settle();
         world
     }
@@ -197,13 +205,12 @@ fn token_set(node: u16, hosts: u16, tokens: u16) -> Vec<u8> {
     let (hosts, each) = (u64::from(hosts), u64::from(tokens));
     let step = u64::MAX / (hosts * each);
     let mut set = i32::from(tokens).to_be_bytes().to_vec();
+    let mut stride = 1;
     for turn in 0..each {
-        // A different rotation each turn: every token has one owner, and the neighbours change.
-        let place = (u64::from(node) * (2 * turn + 1) % hosts + 7 * turn) % hosts;
-        let place = match hosts % 2 {
-            0 => (u64::from(node) + turn * turn * 31) % hosts,
-            _ => place,
-        };
+        // The stride has no factor in common with a thousand: every place of a turn has one owner, and with each turn
+        // the neighbours change.
+        let place = (u64::from(node) * stride + 7 * turn) % hosts;
+        stride += if stride % 5 == 3 { 4 } else { 2 };
         let token = i64::MIN.wrapping_add_unsigned((turn * hosts + place) * step);
         bytes(&mut set, token.to_string().as_bytes());
     }

@@ -11,6 +11,7 @@ use messina_testkit::SimulatedCluster;
 use messina_tokio::Tokio;
 
 use crate::alloc::Usage;
+use crate::figure;
 
 /// The cluster that a case runs against.
 pub(crate) struct Shape {
@@ -149,6 +150,7 @@ fn a_warm_insert_allocates_almost_never() {
             .load("INSERT INTO app.kv (pk, v, data) VALUES (?, ?, ?)")
             .await;
         let cost = per_request(|each| load.insert(each)).await;
+        figure("allocations an insert", cost);
         assert!(cost <= 0.1, "{cost} allocations");
     });
 }
@@ -166,6 +168,7 @@ fn a_warm_select_of_one_row_allocates_almost_never() {
             ..load
         };
         let cost = per_request(|each| select.select(each)).await;
+        figure("allocations a select", cost);
         assert!(cost <= 0.1, "{cost} allocations");
     });
 }
@@ -177,6 +180,7 @@ fn shards_cost_no_allocations() {
             .load("INSERT INTO app.kv (pk, v, data) VALUES (?, ?, ?)")
             .await;
         let cost = per_request(|each| load.insert(each)).await;
+        figure("allocations an insert over 3 x 8 shards", cost);
         assert!(cost <= 0.1, "{cost} allocations");
     });
 }
@@ -205,6 +209,7 @@ fn a_megabyte_is_read_again_and_again_into_the_same_memory() {
             read().await;
         }
         let each = (Usage::now() - before).bytes / 10;
+        figure("bytes allocated a read of 1 MiB", each);
         assert!(each <= 64 * 1024, "{each} bytes");
     });
 }
@@ -228,6 +233,7 @@ fn a_megabyte_that_is_handed_over_is_sent_without_memory_of_its_own() {
             write().await;
         }
         let each = (Usage::now() - before).bytes / 10;
+        figure("bytes allocated a write of 1 MiB", each);
         assert!(each <= 4 * 1024, "{each} bytes");
     });
 }

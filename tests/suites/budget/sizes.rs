@@ -7,6 +7,7 @@ use messina_engine::Session;
 use messina_engine::api::{QueryResult, RequestError};
 use messina_tokio::Tokio;
 
+use crate::figure;
 use crate::requests::{Shape, on_one_thread};
 
 #[test]
@@ -17,6 +18,7 @@ fn the_future_of_a_request_takes_at_most_a_kilobyte() {
             .await;
         let values = (1_i64, "sixteen letters.", &[0xab_u8; 16][..]);
         let size = size_of_val(&load.session.execute(&*load.statement, values));
+        figure("bytes of a request's future", size);
         assert!(size <= 1024, "{size} bytes");
     });
 }
