@@ -96,6 +96,7 @@ impl Window {
             allocations: ALLOCATIONS.load(Ordering::Relaxed) - self.allocations,
             bytes: ALLOCATED_BYTES.load(Ordering::Relaxed) - self.bytes,
             waits: waits().saturating_sub(self.waits),
+            live_bytes: live_bytes(),
         }
     }
 }
@@ -115,6 +116,8 @@ pub struct Measured {
     pub bytes: u64,
     /// How often a thread waited.
     pub waits: u64,
+    /// Bytes in use at its end.
+    pub live_bytes: u64,
 }
 
 impl Measured {
@@ -137,7 +140,7 @@ impl Measured {
             "allocations_per_request": rounded(each(self.allocations), 4),
             "bytes_per_request": rounded(each(self.bytes), 1),
             "waits_per_request": rounded(each(self.waits), 4),
-            "live_bytes": live_bytes(),
+            "live_bytes": self.live_bytes,
             "resident_kib": resident_kib(),
             "version": env!("CARGO_PKG_VERSION"),
         });

@@ -9,6 +9,7 @@ use messina_core::wire::segment::SegmentCodec;
 use mio::net::TcpStream;
 
 use super::World;
+use super::canned::Canned;
 use super::system;
 
 pub(crate) struct Client {
@@ -207,8 +208,9 @@ impl Client {
 
     /// Answers with the canned frame whose statement's id ends in this byte.
     fn answer_execute(&mut self, world: &World, id: u8, stream: [u8; 2]) {
-        let canned = world.canned.iter().find(|canned| canned.id == id);
-        let Some(canned) = canned.or(world.canned.first()) else {
+        let known = |canned: &&Canned| canned.id == id;
+        let first = world.canned.first();
+        let Some(canned) = world.canned.iter().find(known).or(first) else {
             return;
         };
         let (version, wrapped) = (self.version, self.is_wrapped());

@@ -135,11 +135,11 @@ fn report(workload: Workload, all: &[Runs]) {
     let floor_median = of(Contender::Floor).map_or(f64::NAN, |runs| runs.median(cpu));
     for runs in all {
         println!(
-            "# {:<14}{:>10.2}{:>10.2}{:>12.3}{:>14.0}{:>14.3}",
+            "# {:<14}{:>10}{:>10}{:>12}{:>14.0}{:>14.3}",
             runs.contender,
-            runs.least(cpu) / floor,
-            runs.median(cpu) / floor_median,
-            runs.least(cpu) / reference,
+            ratio_text(runs.least(cpu) / floor),
+            ratio_text(runs.median(cpu) / floor_median),
+            ratio_text(runs.least(cpu) / reference),
             runs.most("rate"),
             runs.least("allocations_per_request"),
         );
@@ -155,5 +155,13 @@ fn report(workload: Workload, all: &[Runs]) {
                 "allocations_per_request": runs.least("allocations_per_request"),
             })
         );
+    }
+}
+
+/// A ratio to somebody who took part, or a dash.
+fn ratio_text(ratio: f64) -> String {
+    match ratio.is_nan() {
+        true => "-".to_owned(),
+        false => format!("{ratio:.2}"),
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
     };
     let peer = Peer::start(&args.load.peer_arguments(), args.tls, None)?;
     let (few, many) = args.load.workload.counted();
+    let usual = args.load.workload.usual_in_flight();
     for contender in contenders {
         let less = collected(args, contender, few, &peer)?;
         let more = collected(args, contender, many, &peer)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
             json!({
                 "contender": contender.to_string(),
                 "workload": args.load.workload.name(),
-                "in_flight": args.load.conc.unwrap_or(args.load.workload.usual_in_flight()),
+                "in_flight": args.load.conc.unwrap_or(usual),
                 "nodes": args.load.nodes,
                 "shards": args.load.shards,
                 "protocol": if args.v5 { 5 } else { 4 },
