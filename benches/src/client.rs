@@ -222,7 +222,7 @@ impl<R: Runtime> Load<R> {
 /// A row of the wide table that borrows from the answer.
 #[derive(Debug, FromRow)]
 #[expect(dead_code, reason = "rows are decoded, and that is all")]
-struct Borrowed<'r> {
+pub(crate) struct Borrowed<'r> {
     c0: i32,
     c1: &'r str,
     c2: &'r [u8],
@@ -238,7 +238,7 @@ struct Borrowed<'r> {
 /// The same row with everything of its own.
 #[derive(Debug, FromRow)]
 #[expect(dead_code, reason = "rows are decoded, and that is all")]
-struct Owned {
+pub(crate) struct Owned {
     c0: i32,
     c1: String,
     c2: Vec<u8>,

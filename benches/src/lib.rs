@@ -5,6 +5,7 @@ pub mod books;
 pub mod client;
 pub mod floor;
 pub mod open;
+pub mod parts;
 pub mod peer;
 pub mod process;
 #[cfg(feature = "reference")]

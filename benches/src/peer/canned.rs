@@ -65,7 +65,7 @@ pub(crate) fn all() -> Vec<Canned> {
             "wide",
             &KEY,
             &WIDE,
-            rows("wide", &WIDE, PAGE_ROWS, wide_row),
+            rows("wide", &WIDE, PAGE_ROWS, wide_cells),
         ),
         of(
             Workload::BlobGet,
@@ -76,6 +76,11 @@ pub(crate) fn all() -> Vec<Canned> {
         ),
         of(Workload::BlobPut, "blobs", &BLOBS, &[], int(1)),
     ]
+}
+
+/// The answer of a select of one row.
+pub(crate) fn select1_frame() -> Vec<u8> {
+    head(&rows("kv", &KV, 1, small_row))
 }
 
 /// The frame's header, and its body too unless that is large.
@@ -146,7 +151,8 @@ fn small_row(out: &mut Vec<u8>) {
     cell(out, &BLOB);
 }
 
-fn wide_row(out: &mut Vec<u8>) {
+/// The cells of one row of the wide table.
+pub(crate) fn wide_cells(out: &mut Vec<u8>) {
     cell(out, &1_i32.to_be_bytes());
     cell(out, b"twelve chars");
     cell(out, &BLOB);

@@ -19,6 +19,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use self::canned::Canned;
+pub(crate) use self::canned::{select1_frame, wide_cells};
 use self::client::Client;
 
 /// What the peer pretends to be.

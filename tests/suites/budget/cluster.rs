@@ -6,14 +6,14 @@ use messina_core::routing::HostIdx;
 
 use crate::alloc::usage_of;
 use crate::figure;
-use crate::plane::World;
+use crate::plane::{Answers, World};
 
 const HOSTS: u16 = 1_000;
 const TOKENS: u16 = 256;
 
 #[test]
 fn a_refresh_of_a_large_cluster_that_finds_nothing_new_allocates_little() {
-    let mut world = World::new(HOSTS, TOKENS);
+    let mut world = World::new(Answers::new(HOSTS, TOKENS), 0);
     assert_eq!(world.routing().ring.tokens().len(), 256_000);
     world.refresh();
     let (ring, published) = (Arc::clone(&world.routing().ring), world.published);
@@ -30,12 +30,16 @@ fn a_refresh_of_a_large_cluster_that_finds_nothing_new_allocates_little() {
 
 #[test]
 fn a_vnode_token_takes_at_most_forty_bytes() {
-    let (small, few) = usage_of(|| World::new(HOSTS, 1));
-    let (large, world) = usage_of(|| World::new(HOSTS, TOKENS));
+    let kept = |tokens| {
+        let answers = Answers::new(HOSTS, tokens);
+        let (usage, world) = usage_of(|| World::new(answers, 0));
+        (usage.kept(), world)
+    };
+    let (small, _few) = kept(1);
+    let (large, world) = kept(TOKENS);
     let replicas = world.routing().ring.placements();
     assert_eq!(replicas.len(), 1);
-    let kept = (large.kept() - world.wire) - (small.kept() - few.wire);
-    let each = kept as f64 / (f64::from(HOSTS) * f64::from(TOKENS - 1));
+    let each = (large - small) as f64 / (f64::from(HOSTS) * f64::from(TOKENS - 1));
     figure("bytes a vnode token", each);
     assert!(each <= 40.0, "{each} bytes");
     let lists = world.routing();

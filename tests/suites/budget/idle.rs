@@ -10,7 +10,7 @@ use messina_testkit::peer::{Reply, ScriptedPeer};
 
 use crate::alloc::Usage;
 use crate::figure;
-use crate::plane::World;
+use crate::plane::{Answers, World};
 use crate::requests::{connect, on_one_thread};
 
 /// What a session with so many shards keeps on the heap, and how many connections it has.
@@ -45,7 +45,7 @@ fn an_idle_connection_holds_at_most_six_kilobytes() {
 
 #[test]
 fn a_thousand_idle_connections_wake_the_process_a_few_times_a_second() {
-    let world = World::new(1_000, 1);
+    let world = World::new(Answers::new(1_000, 1), 0);
     let plans = world.plans.iter().filter(|plan| plan.role == Role::Data);
     let mut crowd = Crowd::new(world.now, plans.cloned());
     assert_eq!(crowd.members.len(), 1_000);

@@ -1,59 +1,56 @@
 //! A control plane with a pretended cluster of plain rows, and no sockets: whoever is dialled answers at once.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use messina_core::cluster::{ControlOutput, ControlPlane};
 use messina_core::config::session::SessionConfig;
-use messina_core::conn::{ConnectionInfo, ConnectionPlan};
-use messina_core::routing::Routing;
+use messina_core::conn::{Address, ConnectionInfo, ConnectionPlan};
+use messina_core::routing::{Routing, Shard};
 use messina_core::seed::Seed;
 use messina_core::uuid::Uuid;
 use messina_core::wire::{
     Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, ProtocolVersion, Request,
-    ResponseFrame,
+    ResponseFrame, ShardInfo,
 };
-
-use crate::alloc::Usage;
 
 /// A control plane whose cluster has so many hosts, with so many tokens each, all in one datacenter of three racks.
 pub(crate) struct World {
     pub(crate) plane: ControlPlane<u32>,
     pub(crate) now: Instant,
-    /// Answers by table, made once, so that reading them again costs nothing but the reading.
-    local: ResponseFrame,
-    peers: ResponseFrame,
-    keyspaces: ResponseFrame,
-    tables: ResponseFrame,
-    nothing: ResponseFrame,
-    /// The bytes that these answers take.
-    pub(crate) wire: u64,
+    answers: Answers,
+    /// How many shards each host has; none without.
+    shards: Option<NonZeroU16>,
+    /// How many connections each address has had, which choose shards by turns.
+    landed: BTreeMap<Address, u16>,
     handles: u32,
     pub(crate) published: u32,
     /// How the connections were to be opened.
     pub(crate) plans: Vec<Box<ConnectionPlan>>,
 }
 
-impl World {
+/// The answers of the cluster by table, made once, so that reading them again costs nothing but the reading.
+pub(crate) struct Answers {
+    local: ResponseFrame,
+    peers: ResponseFrame,
+    keyspaces: ResponseFrame,
+    tables: ResponseFrame,
+    nothing: ResponseFrame,
+}
+
+impl Answers {
     pub(crate) fn new(hosts: u16, tokens: u16) -> Self {
-        let mut config = SessionConfig::default();
-        config.contact_points = vec!["127.0.0.1:9042".parse().expect("a contact point")];
-        config.local_datacenter = Some("dc1".into());
-        config.connection.version = Some(ProtocolVersion::V4);
-        let now = Instant::now();
-        let plane = ControlPlane::new(now, Arc::new(config), Seed::from_u64(1));
-        let rows = |nodes: std::ops::Range<u16>| {
+        let rows = |nodes: Range<u16>| {
             nodes
                 .map(|node| node_row(node, hosts, tokens))
                 .collect::<Vec<_>>()
         };
-        let before = Usage::now();
-        let mut world = Self {
-            plane,
-            now,
-            wire: 0,
+        Self {
             local: frame(&NODE_COLUMNS, &rows(0..1)),
             peers: frame(&NODE_COLUMNS, &rows(1..hosts)),
             keyspaces: frame(
@@ -69,11 +66,27 @@ impl World {
                     .map(|name| (name, TEXT)),
                 &[],
             ),
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn new(answers: Answers, shards: u16) -> Self {
+        let mut config = SessionConfig::default();
+        config.contact_points = vec!["127.0.0.1:9042".parse().expect("a contact point")];
+        config.local_datacenter = Some("dc1".into());
+        config.connection.version = Some(ProtocolVersion::V4);
+        let now = Instant::now();
+        let mut world = Self {
+            plane: ControlPlane::new(now, Arc::new(config), Seed::from_u64(1)),
+            now,
+            answers,
+            shards: NonZeroU16::new(shards),
+            landed: BTreeMap::new(),
             handles: 0,
             published: 0,
             plans: Vec::new(),
         };
-        world.wire = (Usage::now() - before).kept();
         world.settle();
         world
     }
@@ -105,9 +118,9 @@ impl World {
                     self.handles += 1;
                     self.plans.push(plan);
                     let info = ConnectionInfo {
+                        shard: self.land(&spec.address),
                         address: spec.address,
                         features: ProtocolFeatures::default(),
-                        shard: None,
                         host_id: None,
                     };
                     self.plane
@@ -133,6 +146,21 @@ impl World {
         }
     }
 
+    /// Gives the connections of a host its shards by turns.
+    fn land(&mut self, address: &Address) -> Option<ShardInfo> {
+        let shards = self.shards?;
+        let turn = self.landed.entry(address.clone()).or_default();
+        let shard = Shard(*turn % shards);
+        *turn += 1;
+        Some(ShardInfo {
+            shard,
+            shards,
+            ignore_msb: 12,
+            port: None,
+            tls_port: None,
+        })
+    }
+
     fn answer(&self, request: &Request) -> ResponseFrame {
         let Request::Query { text, .. } = request else {
             panic!("{request:?}");
@@ -142,11 +170,11 @@ impl World {
             .nth(1)
             .and_then(|rest| rest.split(' ').next());
         match table {
-            Some("system.local") => self.local.clone(),
-            Some("system.peers" | "system.peers_v2") => self.peers.clone(),
-            Some("system_schema.keyspaces") => self.keyspaces.clone(),
-            Some("system_schema.tables") => self.tables.clone(),
-            _ => self.nothing.clone(),
+            Some("system.local") => self.answers.local.clone(),
+            Some("system.peers" | "system.peers_v2") => self.answers.peers.clone(),
+            Some("system_schema.keyspaces") => self.answers.keyspaces.clone(),
+            Some("system_schema.tables") => self.answers.tables.clone(),
+            _ => self.answers.nothing.clone(),
         }
     }
 }

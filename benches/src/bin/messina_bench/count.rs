@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::contender::Contender;
 use crate::load::LoadArgs;
+use crate::part::Part;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CountArgs {
@@ -19,6 +20,9 @@ pub(crate) struct CountArgs {
     /// Who is counted; tokio and the floor, unless given.
     #[arg(long, value_enum, value_delimiter = ',')]
     contender: Vec<Contender>,
+    /// Counts these parts of the core instead.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    part: Vec<Part>,
     /// Speaks version 5.
     #[arg(long)]
     v5: bool,
@@ -38,6 +42,12 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
     if !found.is_ok_and(|status| status.success()) {
         return Err("instructions are counted by valgrind, and that is not installed".into());
     }
+    if !args.part.is_empty() {
+        return args
+            .part
+            .iter()
+            .try_for_each(|part| count_part(args, *part));
+    }
     let contenders = match args.contender.is_empty() {
         true => vec![Contender::Floor, Contender::Tokio],
         false => args.contender.clone(),
@@ -46,8 +56,8 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
     let (few, many) = args.load.workload.counted();
     let usual = args.load.workload.usual_in_flight();
     for contender in contenders {
-        let less = collected(args, contender, few, &peer)?;
-        let more = collected(args, contender, many, &peer)?;
+        let less = count_run(args, contender, few, &peer)?;
+        let more = count_run(args, contender, many, &peer)?;
         println!(
             "{}",
             json!({
@@ -65,22 +75,29 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
+fn count_part(args: &CountArgs, part: Part) -> Result<(), BenchError> {
+    let (few, many) = part.counted();
+    let name = part.name();
+    let count = |turns: u64| {
+        let mut command = under_valgrind(args, &format!("{name}.{turns}"))?;
+        command.args(["part", "--part", &name, "--turns", &turns.to_string()]);
+        collected(command)
+    };
+    let (less, more) = (count(few)?, count(many)?);
+    let instructions = more.saturating_sub(less) / ((many - few) * part.times());
+    println!("{}", json!({ "part": name, "instructions": instructions }));
+    Ok(())
+}
+
 /// Counts the instructions of a whole run.
-fn collected(
+fn count_run(
     args: &CountArgs,
     contender: Contender,
     requests: u64,
     peer: &Peer,
 ) -> Result<u64, BenchError> {
-    let file = match &args.keep {
-        Some(folder) => folder.join(format!("{contender}.{requests}.callgrind")),
-        None => PathBuf::from("/dev/null"),
-    };
-    let mut command = Command::new("valgrind");
+    let mut command = under_valgrind(args, &format!("{contender}.{requests}"))?;
     command
-        .arg("--tool=callgrind")
-        .arg(format!("--callgrind-out-file={}", file.display()))
-        .arg(std::env::current_exe()?)
         .args(contender.arguments())
         .args(["--peer", &peer.address, "--ops", &requests.to_string()])
         .args(["--workload", args.load.workload.name()]);
@@ -93,10 +110,28 @@ fn collected(
     if let Some(file) = &peer.ca_file {
         command.arg("--tls").arg("--ca-file").arg(file);
     }
+    collected(command)
+}
+
+/// This program under callgrind, whose file is kept under a name where that is wanted.
+fn under_valgrind(args: &CountArgs, name: &str) -> Result<Command, BenchError> {
+    let file = match &args.keep {
+        Some(folder) => folder.join(format!("{name}.callgrind")),
+        None => PathBuf::from("/dev/null"),
+    };
+    let mut command = Command::new("valgrind");
+    command
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(std::env::current_exe()?);
+    Ok(command)
+}
+
+fn collected(mut command: Command) -> Result<u64, BenchError> {
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("{contender} failed under valgrind: {}", said.trim()).into());
+        return Err(format!("the run under valgrind failed: {}", said.trim()).into());
     }
     let count = said
         .lines()

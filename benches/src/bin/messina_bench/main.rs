@@ -6,6 +6,7 @@ mod compare;
 mod contender;
 mod count;
 mod load;
+mod part;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Reference(load::LoadArgs),
     /// Runs all contenders in alternating rounds and prints ratios.
     Compare(compare::CompareArgs),
+    /// Runs a part of the core in a loop, without sockets.
+    Part(part::PartArgs),
     /// Counts instructions per request, by callgrind.
     Count(count::CountArgs),
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Client(args) => load::client(&args),
         Command::Reference(args) => load::reference(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Part(args) => part::run(&args),
         Command::Count(args) => count::run(&args),
     };
     match result {
