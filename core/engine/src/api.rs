@@ -23,7 +23,7 @@ pub use messina_core::notify::{ClusterEvent, Note, Severity};
 pub use messina_core::policy;
 pub use messina_core::policy::explain::RoutePlan;
 pub use messina_core::routing::{
-    ConnectionStatus, Host, HostState, HostStatus, Shard, ShardAwareStats, Token,
+    ConnectionStatus, Host, HostIdx, HostState, HostStatus, Shard, ShardAwareStats, Token,
 };
 pub use messina_core::types;
 pub use messina_core::types::*;

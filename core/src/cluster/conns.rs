@@ -134,6 +134,10 @@ impl<H: Clone> ControlPlane<H> {
                 .local_datacenter
                 .clone()
                 .filter(|_| self.config.local_datacenter.is_none());
+            plan.rack = self
+                .local_rack
+                .clone()
+                .filter(|_| self.config.local_rack.is_none());
         }
         let timings = &self.config.connection;
         let limit = timings

@@ -132,6 +132,8 @@ pub struct ConnectionPlan {
     pub session: Arc<SessionConfig>,
     /// Is the local datacenter, where it had to be inferred; only reported.
     pub datacenter: Option<Arc<str>>,
+    /// Is the local rack, where it had to be inferred; only reported.
+    pub rack: Option<Arc<str>>,
     /// Is the keyspace to enter, by its exact name: case matters, no quotes.
     pub keyspace: Option<Arc<str>>,
     /// Are the events to register for; only a control connection does.
@@ -157,6 +159,7 @@ impl ConnectionPlan {
             keyspace: session.keyspace.clone(),
             session,
             datacenter: None,
+            rack: None,
             events: Vec::new(),
             idle_max: None,
             keepalive_beat: None,

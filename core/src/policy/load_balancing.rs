@@ -6,9 +6,8 @@
 //! first, in turn, and leaves everything else to the default policy:
 //!
 //! ```
-//! use messina_core::exec::targets::{Planned, Targets};
 //! use messina_core::policy::load_balancing::{
-//!     ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, PlanRequest, PolicyDescription,
+//!     ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, Planned, PlanRequest, PolicyDescription, Targets,
 //! };
 //! use messina_core::routing::{Host, HostIdx, HostState};
 //!
@@ -60,7 +59,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use crate::exec::targets::{Planned, Targets};
+pub use crate::exec::targets::{Planned, Targets};
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, Token};
 
 /// Orders the hosts for a request.

@@ -9,11 +9,13 @@ use std::time::Duration;
 use messina_engine::Session;
 use messina_engine::api::policy::explain::Place;
 use messina_engine::api::policy::host_filter::AllowList;
-use messina_engine::api::policy::load_balancing::DefaultLoadBalancing;
+use messina_engine::api::policy::load_balancing::{
+    ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, PlanRequest, Planned, Targets,
+};
 use messina_engine::api::policy::retry::{Failure, RetryDecision, RetryPolicy};
 use messina_engine::api::{
-    ClusterEvent, Consistency, Events, ExecutionProfile, HostState, ReadinessRule, Statement,
-    policy::auth::Credentials, policy::auth::PlainCredentials,
+    ClusterEvent, Consistency, Events, ExecutionProfile, HostIdx, HostState, ReadinessRule,
+    Statement, policy::auth::Credentials, policy::auth::PlainCredentials,
 };
 use messina_engine::runtime::Runtime;
 use messina_testkit::SimulatedCluster;
@@ -197,8 +199,7 @@ on_each_runtime! {
         let mut policy = DefaultLoadBalancing::default();
         policy.datacenter_failover = true;
         policy.remote_hosts_max = NonZeroU16::new(1);
-        let mut profile = ExecutionProfile::default();
-        profile.load_balancing = Arc::new(policy);
+        let profile = ExecutionProfile { load_balancing: Arc::new(policy), ..ExecutionProfile::default() };
         let session = ready(builder::<R>(&cluster)).profile(profile).build().await.expect("a session");
         let hosts = connected(&session);
         assert_eq!((hosts.len(), hosts.is_superset(&addresses(&cluster, &[0, 1]))), (3, true));
@@ -278,12 +279,44 @@ on_each_runtime! {
     }
 
     #[test]
+    async fn requests_follow_a_policy_of_the_applications_own<R: Runtime>() {
+        /// Names the host with the greatest identity, and no other.
+        #[derive(Debug)]
+        struct Greatest;
+        impl LoadBalancingPolicy for Greatest {
+            fn first(&self, _: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned> {
+                let hosts = (0..).map(HostIdx).zip(cluster.hosts());
+                let (host, _) = hosts.filter(|(_, host)| host.usable()).max_by_key(|(_, host)| host.id)?;
+                Some(Planned { host, shard: None })
+            }
+            fn rest(&self, _: &PlanRequest, _: &dyn ClusterView, _: &mut Targets) {}
+        }
+        let cluster = cluster(3);
+        let greatest = (0..3).map(|node| cluster.host_id(node)).max().expect("nodes");
+        let session = builder::<R>(&cluster)
+            .load_balancing(Greatest)
+            .ready(ReadinessRule::EveryShard)
+            .build()
+            .await
+            .expect("a session");
+        let insert = session.prepare("INSERT INTO app.users (id, name) VALUES (?, ?)").await.expect("prepared");
+        for id in 0..10 {
+            let bound = insert.bind((id, "a")).expect("bound");
+            let result = session.run(&bound).await.expect("inserted");
+            assert_eq!(result.coordinator().expect("known").host_id, greatest);
+            let plan = session.plan(&bound);
+            assert_eq!((plan.targets.len(), plan.targets[0].host.id), (1, greatest));
+            assert_eq!((plan.policy.as_deref(), plan.left_out.len()), (Some("custom"), 2));
+        }
+    }
+
+    #[test]
     async fn a_request_between_two_attempts_is_waited_for_at_the_end<R: Runtime>() {
         let cluster = cluster(1);
         let session = builder::<R>(&cluster).build().await.expect("a session");
         let insert = session.prepare("INSERT INTO app.users (id, name) VALUES (?, ?)").await.expect("prepared");
-        let mut profile = ExecutionProfile::default();
-        profile.retry = Arc::new(Later(Duration::from_millis(50)));
+        let retry = Arc::new(Later(Duration::from_millis(50)));
+        let profile = ExecutionProfile { retry, ..ExecutionProfile::default() };
         let insert = insert.profile(profile.into()).idempotent(true);
         let mut refused = false;
         cluster.intercept(move |request| match request.kind {

@@ -93,6 +93,29 @@ fn a_rack_is_taken_from_the_node_that_answers_first() {
 }
 
 #[test]
+fn a_control_connection_knows_what_was_inferred_and_only_that() {
+    let settled = |change: fn(&mut SessionConfig)| {
+        let mut world = two_datacenters(change);
+        let (conn, _) = world.control().expect("a control connection");
+        world.lose(conn);
+        let again = world
+            .connects
+            .iter()
+            .find(|own| own.plan.role == Role::Control);
+        let plan = &again.expect("another attempt").plan;
+        (plan.datacenter.clone(), plan.rack.clone())
+    };
+    let inferred = settled(|settings| settings.inference.rack = true);
+    assert_eq!(inferred, (Some("dc1".into()), Some("b".into())));
+    assert_eq!(settled(|_| ()), (Some("dc1".into()), None));
+    let configured = settled(|settings| {
+        settings.local_datacenter = Some("dc1".into());
+        settings.local_rack = Some("c".into());
+    });
+    assert_eq!(configured, (None, None));
+}
+
+#[test]
 fn the_rack_of_a_node_outside_of_the_local_datacenter_is_not_taken() {
     let mut world = two_datacenters(|settings| {
         settings.inference.rack = true;
