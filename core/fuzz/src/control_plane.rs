@@ -5,6 +5,7 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use messina_core::conn::{Address, ConnectionInfo};
 use messina_core::error::connect::{
     AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectPhase, ConnectionError, Fate,
 };
+use messina_core::policy::host_filter::DatacenterFilter;
+use messina_core::policy::load_balancing::DefaultLoadBalancing;
 use messina_core::routing::Shard;
 use messina_core::seed::Seed;
 use messina_core::wire::{
@@ -73,7 +76,27 @@ fn settings(input: &mut Input<'_>) -> SessionConfig {
         ReadinessRule::EveryShard,
     ]);
     config.pool.connection_age_max = (choice & 0x40 != 0).then(|| Duration::from_secs(30));
+    if choice & 0x80 != 0 {
+        prefer(input.byte(), &mut config);
+    }
     config
+}
+
+/// Settings of which hosts are preferred, and which are reached at all.
+fn prefer(choice: u8, config: &mut SessionConfig) {
+    config.inference.datacenter = choice & 1 != 0;
+    config.inference.rack = choice & 3 == 3;
+    let has_datacenter = config.inference.datacenter || config.local_datacenter.is_some();
+    config.local_rack = (choice & 4 != 0 && has_datacenter).then(|| "r1".into());
+    let mut policy = DefaultLoadBalancing::default();
+    policy.datacenter_failover = choice & 8 != 0;
+    policy.remote_datacenters = (choice & 16 != 0).then(|| ["dc1".into()].into());
+    policy.remote_hosts_max = NonZeroU16::new(u16::from(choice >> 5 & 1));
+    config.profile.load_balancing = Arc::new(policy);
+    if choice & 0x40 != 0 {
+        let datacenters = ["dc0".into()].into();
+        config.host_filter = Some(Arc::new(DatacenterFilter { datacenters }));
+    }
 }
 
 struct Bench {

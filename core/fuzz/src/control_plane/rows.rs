@@ -156,10 +156,16 @@ fn node(node: u8, input: &mut Input<'_>) -> Vec<Cell> {
     } else {
         Value::from(["r0", "r1"][usize::from(node & 1)])
     };
+    let cluster = match choice & 0x0f {
+        2 => Value::from("theirs"),
+        3 => Value::Null,
+        _ => Value::from("ours"),
+    };
     vec![
         ("host_id", ColumnType::Uuid, id),
         ("data_center", ColumnType::Text, datacenter),
         ("rack", ColumnType::Text, rack),
+        ("cluster_name", ColumnType::Text, cluster),
         ("release_version", ColumnType::Text, Value::from("5.0.0")),
         ("schema_version", ColumnType::Uuid, schema_version),
         ("tokens", texts(), tokens(node, choice >> 4 & 7)),
