@@ -249,7 +249,7 @@ impl Bench {
             2 => Some(rows::host_id(node)),
             _ => Some(rows::host_id(node.wrapping_add(1))),
         };
-        let shards = std::num::NonZeroU16::MIN.saturating_add(u16::from(choice & 3));
+        let shards = NonZeroU16::MIN.saturating_add(u16::from(choice & 3));
         let info = ConnectionInfo {
             address: conn.address.clone(),
             features: features(choice & 0x1e),
