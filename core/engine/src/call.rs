@@ -233,7 +233,7 @@ impl<R: Runtime> Call<R> {
             .add(winding.execution.retries().into());
         winding.detour = None;
         shared.counters.requests_failed.add(outcome.is_err().into());
-        let frame = outcome?;
+        let frame = outcome.map_err(|error| shared.with_absent_nodes(error))?;
         let features = winding
             .answered
             .as_ref()

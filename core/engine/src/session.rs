@@ -342,6 +342,12 @@ impl<R: Runtime> Shared<R> {
         }
     }
 
+    /// Says what keeps the nodes away, if that is why a request failed.
+    #[cold]
+    pub(crate) fn with_absent_nodes(&self, error: RequestError) -> RequestError {
+        error.with_absent_nodes(|| self.published.routing().failures())
+    }
+
     /// Returns the keyspace of unqualified names.
     pub(crate) fn keyspace(&self) -> Option<Arc<str>> {
         self.keyspace

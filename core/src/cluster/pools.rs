@@ -98,8 +98,9 @@ impl<H: Clone> ControlPlane<H> {
 
     fn pool_off(&mut self, host: HostIdx, reason: CloseReason) {
         self.pool_turn(host, |pool, now| pool.turn_off(now, reason));
+        // A host that is not wanted any more has no next try, and what failed before is no news.
         if let Some(member) = self.members.get(host)
-            && member.host.state == HostState::Up
+            && matches!(member.host.state, HostState::Up | HostState::Down)
         {
             self.set_state(host, HostState::Down, None);
         }

@@ -5,6 +5,7 @@
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,11 +14,15 @@ use uuid::Uuid;
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::{FrameEncodeError, ProtocolError};
 use crate::error::result::ResultError;
+use crate::error::session::NodeFailure;
 use crate::error::value::BindError;
 use crate::policy::retry::FailureClass;
 use crate::routing::Shard;
 use crate::wire::header::Opcode;
 use crate::wire::server_error::ServerError;
+
+/// A line of text names a few nodes; all of them are in [`RequestError::absent_nodes`].
+const ABSENT_SHOWN_MAX: usize = 3;
 
 /// Says why a request failed; one pointer wide, so results stay small.
 #[derive(Clone, Debug)]
@@ -28,6 +33,8 @@ struct Inner {
     kind: RequestErrorKind,
     fate: Fate,
     attempts: Vec<Attempt>,
+    /// What keeps nodes away, where no node could be tried.
+    absent: Vec<Arc<NodeFailure>>,
 }
 
 impl RequestError {
@@ -46,7 +53,17 @@ impl RequestError {
             kind,
             fate,
             attempts,
+            absent: Vec::new(),
         }))
+    }
+
+    /// Adds what keeps the nodes away to an error that says that none could be tried; any other stays as it is.
+    #[must_use]
+    pub fn with_absent_nodes(mut self, failures: impl FnOnce() -> Vec<Arc<NodeFailure>>) -> Self {
+        if matches!(self.0.kind, RequestErrorKind::NoTarget) {
+            self.0.absent = failures();
+        }
+        self
     }
 
     /// Makes an error of an answer that arrived but cannot be used.
@@ -55,6 +72,7 @@ impl RequestError {
             kind: RequestErrorKind::Result(error),
             fate: Fate::Answered,
             attempts: Vec::new(),
+            absent: Vec::new(),
         }))
     }
 
@@ -88,6 +106,12 @@ impl RequestError {
         &self.0.attempts
     }
 
+    /// Lists what last failed at each node without a connection and when it is tried again, where no node could be
+    /// tried.
+    pub fn absent_nodes(&self) -> &[Arc<NodeFailure>] {
+        &self.0.absent
+    }
+
     /// Returns the server's error, when a server answered with one.
     pub fn server_error(&self) -> Option<&ServerError> {
         match &self.0.kind {
@@ -113,6 +137,13 @@ impl fmt::Display for RequestError {
                 write!(out, ", after {} attempts", attempts.len())?;
             }
             out.write_str(")")?;
+        }
+        let absent = &self.0.absent;
+        for (at, failure) in absent.iter().take(ABSENT_SHOWN_MAX).enumerate() {
+            write!(out, "{}{failure}", if at == 0 { ": " } else { "; " })?;
+        }
+        if ABSENT_SHOWN_MAX < absent.len() {
+            write!(out, "; and {} more", absent.len() - ABSENT_SHOWN_MAX)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::shard::Shard;
@@ -55,6 +56,16 @@ impl HostStatus {
 }
 
 impl<H> Routing<H> {
+    /// Lists what last failed at each member without a connection, and when it is tried again.
+    #[must_use]
+    pub fn failures(&self) -> Vec<Arc<NodeFailure>> {
+        let members = self.hosts.iter();
+        members
+            .filter(|host| host.state != HostState::Removed)
+            .filter_map(|host| host.failure.clone())
+            .collect()
+    }
+
     /// Describes every member of the cluster, also those that get no connections.
     #[must_use]
     pub fn status(&self, loads: &dyn Loads<H>) -> Vec<HostStatus> {
@@ -81,7 +92,7 @@ impl<H> Routing<H> {
 impl fmt::Display for HostStatus {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let name = |name: &Option<std::sync::Arc<str>>| name.clone().unwrap_or_else(|| "?".into());
+        let name = |name: &Option<Arc<str>>| name.clone().unwrap_or_else(|| "?".into());
         let (datacenter, rack) = (name(&host.datacenter), name(&host.rack));
         write!(
             out,
@@ -149,7 +160,7 @@ mod tests {
         let mut up = host(1, HostState::Up);
         (up.datacenter, up.rack) = (Some("dc1".into()), Some("r1".into()));
         let mut down = host(3, HostState::Down);
-        down.failure = Some(std::sync::Arc::new(NodeFailure {
+        down.failure = Some(Arc::new(NodeFailure {
             node: NodeName::ContactPoint("node3".into()),
             cause: NodeCause::Untranslated,
             retry_in: None,

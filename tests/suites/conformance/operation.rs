@@ -234,7 +234,10 @@ on_each_runtime! {
         lenient.execute(&select, ()).await.expect("another datacenter serves");
         let runtime = R::current().expect("a runtime");
         let outcome = within(&runtime, strict.execute("SELECT name FROM app.users", ())).await.expect("an end");
-        outcome.expect_err("nobody may serve it");
+        let error = outcome.expect_err("nobody may serve it");
+        let told = error.absent_nodes().len();
+        assert!((1..=2).contains(&told), "those of the local datacenter that are down: {error}");
+        assert!(error.to_string().contains(&error.absent_nodes()[0].to_string()), "{error}");
     }
 
     #[test]

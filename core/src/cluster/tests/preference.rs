@@ -240,6 +240,29 @@ impl HostFilter for NotRack {
 }
 
 #[test]
+fn a_host_that_is_down_when_it_gets_filtered_has_no_next_try_any_more() {
+    let mut world = World::new(
+        2,
+        SessionConfig {
+            host_filter: Some(Arc::new(NotRack("a"))),
+            ..config(&["192.0.2.1"])
+        },
+    );
+    world.run();
+    lose_host(&mut world, 2);
+    world.pass(Duration::from_secs(5));
+    let facts = |world: &World| {
+        let host = world.routing.host(world.host(2)).expect("a host");
+        (host.failure.is_some(), host.next_try.is_some())
+    };
+    assert_eq!(facts(&world), (true, true));
+    world.nodes[1].rack = "a";
+    world.plane.refresh(world.now);
+    world.run();
+    assert_eq!(facts(&world), (false, false));
+}
+
+#[test]
 fn the_control_connection_leaves_a_filtered_contact_point_once_another_host_works() {
     let world = two_datacenters(|settings| {
         settings.host_filter = Some(Arc::new(NotRack("b")));
