@@ -475,7 +475,10 @@ mod tests {
     fn settings_that_would_make_everything_fail_are_refused_by_name() {
         use crate::policy::reconnect::ReconnectPolicy;
 
-        let refused = |change: &dyn Fn(&mut SessionConfig)| {
+        type Change = fn(&mut SessionConfig);
+        const ZERO: Duration = Duration::ZERO;
+        const SECOND: Duration = Duration::from_secs(1);
+        let refused = |change: Change| {
             let mut config = SessionConfig {
                 contact_points: vec!["node1.example".parse().expect("a contact point")],
                 ..SessionConfig::default()
@@ -484,55 +487,50 @@ mod tests {
             change(&mut config);
             config.check().expect_err("it is refused").to_string()
         };
-        let zero = Duration::ZERO;
-        let second = Duration::from_secs(1);
-        let changes: [(&str, &dyn Fn(&mut SessionConfig)); 13] = [
-            ("connection.connect_timeout", &|config| {
-                config.connection.connect_timeout = zero
+        let changes: [(&str, Change); 13] = [
+            ("connection.connect_timeout", |config| {
+                config.connection.connect_timeout = ZERO
             }),
-            ("connection.handshake_timeout", &|config| {
-                config.connection.handshake_timeout = zero
+            ("connection.handshake_timeout", |config| {
+                config.connection.handshake_timeout = ZERO
             }),
-            ("connection.keepalive_timeout", &|config| {
-                config.connection.keepalive_timeout = zero
+            ("connection.keepalive_timeout", |config| {
+                config.connection.keepalive_timeout = ZERO
             }),
-            ("limits.frame_bytes_max", &|config| {
+            ("limits.frame_bytes_max", |config| {
                 config.limits.frame_bytes_max = 0
             }),
-            ("limits.in_flight_max", &|config| {
+            ("limits.in_flight_max", |config| {
                 config.limits.in_flight_max = 0
             }),
-            ("metadata_timeout", &|config| {
-                config.metadata_timeout = Some(zero)
+            ("metadata_timeout", |config| {
+                config.metadata_timeout = Some(ZERO)
             }),
-            ("readiness_timeout", &|config| {
-                config.readiness_timeout = zero
+            ("readiness_timeout", |config| {
+                config.readiness_timeout = ZERO
             }),
-            ("profile.request_timeout", &|config| {
-                config.profile.request_timeout = Some(zero)
+            ("profile.request_timeout", |config| {
+                config.profile.request_timeout = Some(ZERO)
             }),
-            ("profile.attempt_timeout", &|config| {
-                config.profile.attempt_timeout = Some(zero)
+            ("profile.attempt_timeout", |config| {
+                config.profile.attempt_timeout = Some(ZERO)
             }),
-            ("reconnect.base", &|config| {
+            ("reconnect.base", |config| {
                 config.reconnect = ReconnectPolicy::Exponential {
-                    base: zero,
-                    max: second,
+                    base: ZERO,
+                    max: SECOND,
                 };
             }),
-            (
-                "reconnect.base must not be above reconnect.max",
-                &|config| {
-                    config.reconnect = ReconnectPolicy::Exponential {
-                        base: second * 2,
-                        max: second,
-                    };
-                },
-            ),
-            ("reconnect.delay", &|config| {
-                config.reconnect = ReconnectPolicy::Constant { delay: zero };
+            ("reconnect.base must not be above reconnect.max", |config| {
+                config.reconnect = ReconnectPolicy::Exponential {
+                    base: Duration::from_secs(2),
+                    max: SECOND,
+                };
             }),
-            ("node1.example:0", &|config| {
+            ("reconnect.delay", |config| {
+                config.reconnect = ReconnectPolicy::Constant { delay: ZERO };
+            }),
+            ("node1.example:0", |config| {
                 config.contact_points[0].port = 0
             }),
         ];
