@@ -1,0 +1,85 @@
+//! The keyspace of a session while connections come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use messina_engine::api::ReadinessRule;
+use messina_engine::runtime::Runtime;
+use messina_testkit::SimulatedCluster;
+use messina_testkit::node::{Reaction, RequestKind};
+
+use crate::on_each_runtime;
+use crate::support::{builder, within};
+
+/// Two keyspaces with a table of the same name, whose rows tell which keyspace they are in.
+fn two_keyspaces() -> SimulatedCluster {
+    let cluster = SimulatedCluster::builder()
+        .nodes(2)
+        .shards(2)
+        .start()
+        .expect("loopback addresses");
+    for name in ["old", "new"] {
+        let options = "{'class': 'NetworkTopologyStrategy', 'dc1': 2}";
+        for cql in [
+            format!("CREATE KEYSPACE {name} WITH replication = {options}"),
+            format!("CREATE TABLE {name}.t (id int PRIMARY KEY, own text)"),
+            format!("INSERT INTO {name}.t (id, own) VALUES (1, '{name}')"),
+        ] {
+            cluster.execute(&cql).expect("valid CQL");
+        }
+    }
+    cluster
+}
+
+on_each_runtime! {
+    #[test]
+    async fn a_connection_that_opens_while_the_keyspace_changes_serves_in_the_new_one<R: Runtime>() {
+        for held in [RequestKind::Options, RequestKind::Startup, RequestKind::Query] {
+            let cluster = two_keyspaces();
+            let session = builder::<R>(&cluster)
+                .keyspace("old")
+                .ready(ReadinessRule::EveryShard)
+                .build()
+                .await
+                .expect("a session");
+            let whole = session.metrics().connections;
+            let opened = session.metrics().connections_opened;
+            let caught = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&caught);
+            cluster.intercept(move |request| {
+                let is_entering = request.text.is_some_and(|text| text.starts_with("USE"));
+                let is_held = request.kind == held && (is_entering || held != RequestKind::Query);
+                if request.node != 1 || !is_held {
+                    return Reaction::Answer;
+                }
+                seen.store(true, Ordering::SeqCst);
+                Reaction::Delay(Duration::from_millis(100))
+            });
+            cluster.drop_connections(1);
+            let runtime = R::current().expect("a runtime");
+            let opening = async {
+                while !caught.load(Ordering::SeqCst) {
+                    runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
+                }
+            };
+            within(&runtime, opening).await.expect("an attempt is held in its handshake");
+            session.use_keyspace("new").await.expect("the other node enters it");
+            let filled = async {
+                loop {
+                    for _ in 0..8 {
+                        let select = messina_engine::api::Statement::new("SELECT own FROM t WHERE id = 1").idempotent(true);
+                        let result = session.execute(&select, ()).await.expect("read");
+                        assert_eq!(result.one::<(String,)>().expect("a row").0, "new", "{held:?}");
+                    }
+                    let now = session.metrics();
+                    if now.connections == whole && opened + 2 <= now.connections_opened {
+                        return;
+                    }
+                    runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
+                }
+            };
+            within(&runtime, filled).await.expect("every connection is back");
+        }
+    }
+}
