@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use messina_core::wire::consistency::Consistency;
 use messina_core::wire::header::FrameHeader;
@@ -13,6 +15,7 @@ use messina_core::wire::supported::ProtocolFeatures;
 
 use crate::BenchError;
 use crate::books::{Measured, Window};
+use crate::open::{self, Latencies};
 use crate::workload::{BLOB, LARGE, OVER, Span, TEXT, Workload};
 
 /// What the floor is to do.
@@ -28,6 +31,8 @@ pub struct Plan {
     pub warmup: Span,
     /// What is measured.
     pub span: Span,
+    /// Requests that fall due each second, for an open loop.
+    pub rate: Option<u64>,
 }
 
 /// Runs the floor against the peer at this address.
@@ -35,14 +40,20 @@ pub struct Plan {
 /// # Errors
 ///
 /// The peer went away, or answered with something else than a result.
-pub fn run(address: &str, plan: Plan) -> Result<Measured, BenchError> {
+pub fn run(address: &str, mut plan: Plan) -> Result<(Measured, Option<Latencies>), BenchError> {
     let socket = TcpStream::connect(address)?;
     socket.set_nodelay(true)?;
+    let each = plan.rate.map_or(0, open::each_tick);
+    plan.in_flight = plan.in_flight.max(usize::try_from(each)?);
     let mut floor = Floor::new(socket, plan)?;
     floor.run(plan.warmup)?;
     let window = Window::open();
-    let requests = floor.run(plan.span)?;
-    Ok(window.close(requests))
+    if plan.rate.is_none() {
+        let requests = floor.run(plan.span)?;
+        return Ok((window.close(requests), None));
+    }
+    let latencies = floor.run_open(each, open::ticks(plan.span, each)?)?;
+    Ok((window.close(latencies.count()), Some(latencies)))
 }
 
 struct Floor {
@@ -108,6 +119,25 @@ impl Floor {
             };
         }
         Ok(answered)
+    }
+
+    /// Sends what falls due each millisecond and reads until it is answered; latencies count from the due time.
+    fn run_open(&mut self, each: u64, ticks: u64) -> Result<Latencies, BenchError> {
+        let start = Instant::now();
+        let mut nanos = Vec::new();
+        for tick in 1..=ticks {
+            let due = start + Duration::from_millis(tick);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.send(usize::try_from(each)?)?;
+            let mut answered = 0;
+            while answered < each {
+                let got = self.receive()?;
+                let took = u64::try_from(due.elapsed().as_nanos())?;
+                nanos.extend((0..got).map(|_| took));
+                answered += got;
+            }
+        }
+        Ok(Latencies::of(nanos))
     }
 
     fn send(&mut self, count: usize) -> Result<(), BenchError> {

@@ -19,7 +19,8 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn of(mut all: Vec<u64>) -> Self {
+    /// Sorts latencies in nanoseconds.
+    pub(crate) fn of(mut all: Vec<u64>) -> Self {
         all.sort_unstable();
         Self { sorted: all }
     }
@@ -35,6 +36,19 @@ impl Latencies {
         let at = (self.sorted.len() * thousandths / 1000).min(last);
         self.sorted.get(at).map_or(0.0, |nanos| *nanos as f64 / 1e3)
     }
+}
+
+/// How many requests fall due in a millisecond.
+pub(crate) fn each_tick(rate: u64) -> u64 {
+    (rate / 1000).max(1)
+}
+
+/// How many milliseconds a span takes.
+pub(crate) fn ticks(span: Span, each: u64) -> Result<u64, BenchError> {
+    Ok(match span {
+        Span::Requests(all) => all / each,
+        Span::Time(time) => u64::try_from(time.as_millis())?,
+    })
 }
 
 /// A task for a runtime to run.
@@ -55,11 +69,8 @@ where
     F: Fn(u64) -> W,
     W: Future<Output = Result<(), BenchError>> + Send + 'static,
 {
-    let each = (rate / 1000).max(1);
-    let ticks = match span {
-        Span::Requests(all) => all / each,
-        Span::Time(time) => u64::try_from(time.as_millis())?,
-    };
+    let each = each_tick(rate);
+    let ticks = ticks(span, each)?;
     let clock = Arc::new(Clock::default());
     let start = Instant::now();
     let ticker = Arc::clone(&clock);

@@ -13,16 +13,20 @@ use uuid::Uuid;
 use crate::BenchError;
 use crate::books::{Measured, Window};
 use crate::client::Plan;
+use crate::open;
 use crate::workload::{BLOB, LARGE, OVER, Span, TEXT, Workload, more};
 
-/// Connects and runs the plan in the current tokio runtime; version 5, encryption and open loops are left out.
+/// Connects and runs the plan in the current tokio runtime; version 5 and encryption are left out.
 ///
 /// # Errors
 ///
 /// The session could not be made, or a request failed.
-pub async fn run(address: &str, plan: &Plan) -> Result<Measured, BenchError> {
-    if plan.v5 || plan.ca_file.is_some() || plan.rate.is_some() {
-        return Err("the reference runs closed loops in plain version 4 only".into());
+pub async fn run(
+    address: &str,
+    plan: &Plan,
+) -> Result<(Measured, Option<open::Latencies>), BenchError> {
+    if plan.v5 || plan.ca_file.is_some() {
+        return Err("the reference runs in plain version 4 only".into());
     }
     let session = SessionBuilder::new().known_node(address).build().await?;
     let statement = session.prepare(plan.workload.statement()).await?;
@@ -36,8 +40,17 @@ pub async fn run(address: &str, plan: &Plan) -> Result<Measured, BenchError> {
         closed(&load, plan.warmup, plan.in_flight).await?;
     }
     let window = Window::open();
-    let requests = closed(&load, plan.span, plan.in_flight).await?;
-    Ok(window.close(requests))
+    let Some(rate) = plan.rate else {
+        let requests = closed(&load, plan.span, plan.in_flight).await?;
+        return Ok((window.close(requests), None));
+    };
+    let spawn = |task| drop(tokio::spawn(task));
+    let one = |n| {
+        let load = load.clone();
+        async move { load.one(n as i64).await }
+    };
+    let latencies = open::run(plan.span, rate, spawn, one).await?;
+    Ok((window.close(latencies.count()), Some(latencies)))
 }
 
 async fn closed(load: &Load, span: Span, in_flight: u64) -> Result<u64, BenchError> {

@@ -16,7 +16,8 @@ pub struct ConnectionConfig {
     /// trips, and a busy server should not be asked again too soon.
     pub handshake_timeout: Duration,
     /// Sets after how long a silence the server is asked whether it is still there; none or zero switches that off.
-    /// 30 s: below the idle limits of common firewalls and load balancers.
+    /// 30 s: below the idle limits of common firewalls and load balancers. The connections of a session ask on common
+    /// beats, up to a thirty-second part of the interval later, so that they wake the process together.
     pub keepalive_interval: Option<Duration>,
     /// Limits the wait for a sign of life after such a question. 10 s: longer than any pause of a healthy server.
     pub keepalive_timeout: Duration,

@@ -80,7 +80,7 @@ struct Member {
 }
 
 impl Crowd {
-    fn new(start: Instant, plans: impl Iterator<Item = Box<ConnectionPlan>>) -> Self {
+    fn new(start: Instant, plans: impl Iterator<Item = ConnectionPlan>) -> Self {
         let mut crowd = Self {
             now: start,
             members: Vec::new(),
@@ -91,7 +91,7 @@ impl Crowd {
             crowd.now += Duration::from_micros(17_321);
             let supported = Response::Supported(Supported::default());
             let mut member = Member {
-                conn: Connection::new(crowd.now, *plan),
+                conn: Connection::new(crowd.now, plan),
                 peer: ScriptedPeer::new()
                     .handshake()
                     .otherwise(Reply::Answer(supported)),

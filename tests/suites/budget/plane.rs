@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use messina_core::cluster::{ControlOutput, ControlPlane};
+use messina_core::config::connection::ConnectionConfig;
 use messina_core::config::session::SessionConfig;
 use messina_core::conn::{Address, ConnectionInfo, ConnectionPlan};
 use messina_core::routing::{Routing, Shard};
@@ -31,7 +32,7 @@ pub(crate) struct World {
     handles: u32,
     pub(crate) published: u32,
     /// How the connections were to be opened.
-    pub(crate) plans: Vec<Box<ConnectionPlan>>,
+    pub(crate) plans: Vec<ConnectionPlan>,
 }
 
 /// The answers of the cluster by table, made once, so that reading them again costs nothing but the reading.
@@ -72,10 +73,15 @@ impl Answers {
 
 impl World {
     pub(crate) fn new(answers: Answers, shards: u16) -> Self {
-        let mut config = SessionConfig::default();
-        config.contact_points = vec!["127.0.0.1:9042".parse().expect("a contact point")];
-        config.local_datacenter = Some("dc1".into());
-        config.connection.version = Some(ProtocolVersion::V4);
+        let config = SessionConfig {
+            contact_points: vec!["127.0.0.1:9042".parse().expect("a contact point")],
+            local_datacenter: Some("dc1".into()),
+            connection: ConnectionConfig {
+                version: Some(ProtocolVersion::V4),
+                ..ConnectionConfig::default()
+            },
+            ..SessionConfig::default()
+        };
         let now = Instant::now();
         let mut world = Self {
             plane: ControlPlane::new(now, Arc::new(config), Seed::from_u64(1)),
@@ -116,7 +122,7 @@ impl World {
             match output {
                 ControlOutput::Connect { conn, spec, plan } => {
                     self.handles += 1;
-                    self.plans.push(plan);
+                    self.plans.push(*plan);
                     let info = ConnectionInfo {
                         shard: self.land(&spec.address),
                         address: spec.address,

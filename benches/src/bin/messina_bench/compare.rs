@@ -27,6 +27,12 @@ pub(crate) struct CompareArgs {
     /// Who takes part; everybody, unless given.
     #[arg(long, value_enum, value_delimiter = ',')]
     contender: Vec<Contender>,
+    /// Worker threads, where the runtime has a choice.
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+    /// Opens the loop: so many requests fall due each second, and the median latency is compared.
+    #[arg(long)]
+    rate: Option<u64>,
     /// How many nodes the peer pretends.
     #[arg(long, default_value_t = 1)]
     nodes: u16,
@@ -93,7 +99,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), BenchError> {
                 runs.lines.push(line);
             }
         }
-        report(*workload, &runs);
+        report(args, *workload, &runs);
     }
     Ok(())
 }
@@ -108,10 +114,14 @@ fn one(
     command
         .args(contender.arguments())
         .args(["--peer", peer, "--workload", workload.name()])
+        .args(["--workers", &args.workers.to_string()])
         .args(["--seconds", &args.seconds.to_string()])
         .args(["--warmup-seconds", &args.warmup_seconds.to_string()]);
     if let Some(conc) = args.conc {
         command.args(["--conc", &conc.to_string()]);
+    }
+    if let Some(rate) = args.rate {
+        command.args(["--rate", &rate.to_string()]);
     }
     let output = command.output()?;
     if !output.status.success() {
@@ -121,13 +131,17 @@ fn one(
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Prints CPU and rate of each contender as a multiple of the floor's, and for scale the floor's own.
-fn report(workload: Workload, all: &[Runs]) {
+/// Prints the CPU time (or in an open loop the median latency) of each contender as a multiple of the floor's and of the
+/// reference's.
+fn report(args: &CompareArgs, workload: Workload, all: &[Runs]) {
     let of = |wanted| all.iter().find(|runs| runs.contender == wanted);
-    let cpu = "cpu_ns_per_request";
+    let (cpu, what) = match args.rate {
+        None => ("cpu_ns_per_request", "CPU per request"),
+        Some(_) => ("p50_us", "median latency"),
+    };
     let floor = of(Contender::Floor).map_or(f64::NAN, |runs| runs.least(cpu));
     let reference = of(Contender::Reference).map_or(f64::NAN, |runs| runs.least(cpu));
-    println!("# {}: CPU per request, best of the rounds", workload.name());
+    println!("# {}: {what}, best of the rounds", workload.name());
     println!(
         "# {:<14}{:>10}{:>10}{:>12}{:>14}{:>14}",
         "", "floors", "median", "references", "requests/s", "allocations"
@@ -149,8 +163,8 @@ fn report(workload: Workload, all: &[Runs]) {
             json!({
                 "summary": workload.name(),
                 "contender": runs.contender.to_string(),
-                "cpu_floors": ratio(runs.least(cpu) / floor),
-                "cpu_references": ratio(runs.least(cpu) / reference),
+                "floors": ratio(runs.least(cpu) / floor),
+                "references": ratio(runs.least(cpu) / reference),
                 "rate_best": runs.most("rate"),
                 "allocations_per_request": runs.least("allocations_per_request"),
             })

@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use messina_benches::BenchError;
 use messina_benches::client::{self, Outcome, Plan};
 use messina_benches::floor;
+use messina_benches::open::Latencies;
 use messina_benches::process::Peer;
 use messina_benches::workload::{Span, Workload};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What every contender can be told.
 #[derive(Args, Clone, Debug)]
@@ -34,6 +35,9 @@ pub(crate) struct LoadArgs {
     /// Worker threads, where the runtime has a choice; one means a current-thread runtime.
     #[arg(long, default_value_t = 1)]
     pub(crate) workers: usize,
+    /// Lets so many requests fall due each second, whatever the answers do, and tells latencies.
+    #[arg(long)]
+    pub(crate) rate: Option<u64>,
     /// The address of a peer that runs already; otherwise one is started.
     #[arg(long)]
     pub(crate) peer: Option<String>,
@@ -74,9 +78,6 @@ pub(crate) struct ClientArgs {
     /// The certificate of a peer that is named.
     #[arg(long, requires = "tls")]
     ca_file: Option<PathBuf>,
-    /// Lets so many requests fall due each second, whatever the answers do, and tells latencies.
-    #[arg(long)]
-    rate: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -135,15 +136,17 @@ pub(crate) fn floor(args: &FloorArgs) -> Result<(), BenchError> {
         encode: args.encode,
         warmup: load.warmup(),
         span: load.span(),
+        rate: load.rate,
     };
-    let measured = floor::run(load.address(peer.as_ref()), plan)?;
+    let (measured, latencies) = floor::run(load.address(peer.as_ref()), plan)?;
     let who = if args.encode { "floor-encode" } else { "floor" };
-    let what = json!({
+    let mut what = json!({
         "contender": who,
         "workload": load.workload.name(),
         "in_flight": load.in_flight(),
         "connections": 1,
     });
+    tell(&mut what, latencies.as_ref());
     println!("{}", measured.to_json(what));
     Ok(())
 }
@@ -157,7 +160,7 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), BenchError> {
         in_flight: load.in_flight(),
         warmup: load.warmup(),
         span: load.span(),
-        rate: args.rate,
+        rate: load.rate,
         v5: args.protocol == Protocol::V5,
         ca_file: args.ca_file.clone().or(started),
     };
@@ -188,12 +191,17 @@ fn print_outcome(who: &str, load: &LoadArgs, plan: &Plan, outcome: Outcome) {
         "protocol": if plan.v5 { 5 } else { 4 },
         "tls": plan.ca_file.is_some(),
     });
-    if let Some(latencies) = outcome.latencies {
-        what["p50_us"] = latencies.micros_at(500).into();
-        what["p99_us"] = latencies.micros_at(990).into();
-        what["p999_us"] = latencies.micros_at(999).into();
-    }
+    tell(&mut what, outcome.latencies.as_ref());
     println!("{}", outcome.measured.to_json(what));
+}
+
+/// Adds the latencies of an open loop.
+fn tell(line: &mut Value, latencies: Option<&Latencies>) {
+    if let Some(latencies) = latencies {
+        line["p50_us"] = latencies.micros_at(500).into();
+        line["p99_us"] = latencies.micros_at(990).into();
+        line["p999_us"] = latencies.micros_at(999).into();
+    }
 }
 
 #[cfg(feature = "reference")]
@@ -204,18 +212,19 @@ pub(crate) fn reference(load: &LoadArgs) -> Result<(), BenchError> {
         in_flight: load.in_flight(),
         warmup: load.warmup(),
         span: load.span(),
-        rate: None,
+        rate: load.rate,
         v5: false,
         ca_file: None,
     };
     let run = messina_benches::reference::run(load.address(peer.as_ref()), &plan);
-    let measured = block_on_tokio(load.workers, run)??;
-    let what = json!({
+    let (measured, latencies) = block_on_tokio(load.workers, run)??;
+    let mut what = json!({
         "contender": "reference",
         "workload": load.workload.name(),
         "in_flight": load.in_flight(),
         "workers": load.workers,
     });
+    tell(&mut what, latencies.as_ref());
     println!("{}", measured.to_json(what));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The shortest way to write the request that most programs send most: an EXECUTE of version 4 with its values in one
+//! The shortest way to write the request that most programs send most: an EXECUTE with its values in one
 //! block and nothing unusual around them. The parts around the values are put together on the stack and appended
 //! at once. Everything else is written by `encode`, and so would this be, byte for byte the same.
 
@@ -13,7 +13,7 @@ const ID_MAX: usize = 32;
 /// Values longer than this go the long way, which checks the length of the whole.
 const VALUES_MAX: usize = 1 << 20;
 /// Header, two ids, consistency, flags and count of values.
-const HEAD: usize = FrameHeader::LEN + 2 * (2 + ID_MAX) + 2 + 1 + 2;
+const HEAD: usize = FrameHeader::LEN + 2 * (2 + ID_MAX) + 2 + 4 + 2;
 /// Page size, serial consistency, timestamp and tablet block.
 const TAIL: usize = 4 + 2 + 8 + 1;
 
@@ -36,8 +36,7 @@ pub(super) fn put_plain(
         return false;
     };
     let metadata_id = result_metadata_id.unwrap_or_default();
-    let unusual = features.version != ProtocolVersion::V4
-        || options.custom_payload.is_some()
+    let unusual = options.custom_payload.is_some()
         || ID_MAX < id.len()
         || ID_MAX < metadata_id.len()
         || !is_plain(params);
@@ -73,10 +72,11 @@ pub(super) fn put_plain(
     }
     let [c0, c1] = params.consistency.code().to_be_bytes();
     let [n0, n1] = values.count.to_be_bytes();
-    if values.count == 0 {
-        head.put([c0, c1, flags]);
-    } else {
-        head.put([c0, c1, flags, n0, n1]);
+    match (features.version, values.count) {
+        (ProtocolVersion::V4, 0) => head.put([c0, c1, flags]),
+        (ProtocolVersion::V4, _) => head.put([c0, c1, flags, n0, n1]),
+        (ProtocolVersion::V5, 0) => head.put([c0, c1, 0, 0, 0, flags]),
+        (ProtocolVersion::V5, _) => head.put([c0, c1, 0, 0, 0, flags, n0, n1]),
     }
     let body = head.len - FrameHeader::LEN + values.bytes.len() + tail.len;
     let header = FrameHeader {

@@ -467,11 +467,16 @@ fn the_short_way_writes_an_execute_like_the_long_one() {
         ..ValuesRef::default()
     };
     let mut compared = 0;
-    for mask in 0..64_u32 {
+    for mask in 0..128_u32 {
         let on = |bit: u32| mask & (1 << bit) != 0;
         let features = ProtocolFeatures {
             metadata_id: on(0),
             tablets_v2: on(1),
+            version: if on(6) {
+                ProtocolVersion::V5
+            } else {
+                ProtocolVersion::V4
+            },
             ..ProtocolFeatures::default()
         };
         let params = ParamsRef {
@@ -505,7 +510,7 @@ fn the_short_way_writes_an_execute_like_the_long_one() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 192);
+    assert_eq!(compared, 384);
 }
 
 #[test]
