@@ -181,6 +181,13 @@ pub enum Note {
         /// Lists the datacenters there are.
         known: Vec<Arc<str>>,
     },
+    /// No host is in a datacenter that requests may fail over to.
+    RemoteDatacenterMissing {
+        /// Is its name.
+        name: Arc<str>,
+        /// Lists the datacenters there are.
+        known: Vec<Arc<str>>,
+    },
     /// No host of the local datacenter is in the configured local rack.
     LocalRackMissing {
         /// Is its name.

@@ -9,9 +9,11 @@ use super::refresh::{NodesRead, Part, SKIPPED_NOTES_MAX};
 use super::session::Link;
 use super::timers::Timer;
 use super::topology::{Changes, Member, Survey};
+use crate::config::session::ReadinessRule;
 use crate::conn::Address;
 use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
+use crate::policy::load_balancing::PolicyDescription;
 use crate::routing::{HostIdx, Partitioner};
 
 impl<H: Clone> ControlPlane<H> {
@@ -77,6 +79,9 @@ impl<H: Clone> ControlPlane<H> {
         let host = local.and_then(|id| self.members.find(id));
         let first = self.local_datacenter_known(host);
         self.local_rack_known(host, first);
+        if first {
+            self.remote_datacenters_looked_for();
+        }
         let synced = self.link().is_some_and(Link::synced);
         self.remember_reached(host, connected);
         if let Some(link) = self.link_mut() {
@@ -91,7 +96,10 @@ impl<H: Clone> ControlPlane<H> {
             // Where the control connection got through, others may as well.
             self.hint_up(host);
         }
-        if first && self.starting() && !self.local_datacenter_exists() {
+        if first
+            && self.starting()
+            && !(self.local_datacenter_exists() && self.some_host_is_wanted())
+        {
             return;
         }
         if self.topology.dirty {
@@ -157,18 +165,53 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
+    /// Checks that somebody may be connected to; otherwise the start would wait for nothing.
+    fn some_host_is_wanted(&mut self) -> bool {
+        let all = self.members.current();
+        let (mut hosts, mut filtered) = (0, 0);
+        for (idx, member) in all {
+            if self.wants(idx) || self.config.ready == ReadinessRule::ControlConnection {
+                return true;
+            }
+            hosts += 1;
+            filtered += usize::from(!member.host.allowed);
+        }
+        let error = ConfigError::NoHostAllowed { hosts, filtered };
+        self.fatal(SessionErrorKind::Config(error), Vec::new());
+        false
+    }
+
+    /// The names of the datacenters that members are in.
+    fn datacenters(&self) -> Vec<Arc<str>> {
+        let members = self.members.current();
+        let mut known: Vec<Arc<str>> = members
+            .filter_map(|(_, member)| member.host.datacenter.clone())
+            .collect();
+        known.sort();
+        known.dedup();
+        known
+    }
+
+    /// Tells of datacenters that are named for failover and do not exist.
+    fn remote_datacenters_looked_for(&mut self) {
+        let policy = Arc::clone(&self.policy);
+        let PolicyDescription::Default(policy) = policy.description() else {
+            return;
+        };
+        let known = self.datacenters();
+        let named = policy.remote_datacenters.iter().flatten();
+        for name in named.filter(|name| policy.datacenter_failover && !known.contains(name)) {
+            let (name, known) = (Arc::clone(name), known.clone());
+            self.note(Note::RemoteDatacenterMissing { name, known });
+        }
+    }
+
     /// Checks that somebody is in the configured datacenter; otherwise no request could ever be sent.
     fn local_datacenter_exists(&mut self) -> bool {
         let Some(name) = self.config.local_datacenter.clone() else {
             return true;
         };
-        let mut known: Vec<Arc<str>> = self
-            .members
-            .current()
-            .filter_map(|(_, member)| member.host.datacenter.clone())
-            .collect();
-        known.sort();
-        known.dedup();
+        let known = self.datacenters();
         if known.contains(&name) {
             return true;
         }

@@ -1,6 +1,7 @@
 //! Conversations with a control plane in virtual time.
 
 mod agreement;
+mod chance;
 mod chaos;
 mod events;
 mod excess;

@@ -43,6 +43,17 @@ pub enum ConfigError {
         /// The names that hosts are in.
         known: Vec<Arc<str>>,
     },
+    /// Every host of the cluster is ruled out.
+    #[error(
+        "none of {hosts} hosts may be connected to: the host filter refuses {filtered}, and the load-balancing policy \
+         reaches none of the others"
+    )]
+    NoHostAllowed {
+        /// How many hosts there are.
+        hosts: usize,
+        /// How many of them the host filter refuses.
+        filtered: usize,
+    },
     /// A rack is to be preferred, and no datacenter.
     #[error(
         "a rack is preferred inside of a datacenter, and no datacenter is configured or inferred"

@@ -36,6 +36,7 @@ impl Note {
             | Self::NameUnresolved { .. }
             | Self::ReadFailed { .. }
             | Self::LocalDatacenterMissing { .. }
+            | Self::RemoteDatacenterMissing { .. }
             | Self::LocalRackMissing { .. }
             | Self::ShardsUnreadable { .. }
             | Self::SourcePortIgnored { .. }
@@ -116,7 +117,8 @@ impl fmt::Display for Note {
                     write!(out, "{}{failure}", if at == 0 { ": " } else { "; " })
                 })
             }
-            Self::LocalDatacenterMissing { name, known } => {
+            Self::LocalDatacenterMissing { name, known }
+            | Self::RemoteDatacenterMissing { name, known } => {
                 write!(
                     out,
                     "no host is in datacenter {name:?}; there are {}",

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use messina_engine::api::ReadinessRule;
-use messina_engine::runtime::Runtime;
 use messina_testkit::SimulatedCluster;
 use messina_testkit::node::{Reaction, RequestKind};
 
