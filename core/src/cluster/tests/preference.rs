@@ -507,11 +507,10 @@ fn a_datacenter_for_failover_that_nobody_is_in_is_noted_with_those_there_are() {
     let noted = |name: &str| {
         let world = with_failover(|policy| policy.remote_datacenters = Some([name.into()].into()));
         assert!(world.ready.is_some());
-        let words = world.notes.iter().find_map(|note| match note {
+        world.notes.iter().find_map(|note| match note {
             Note::RemoteDatacenterMissing { .. } => Some(note.to_string()),
             _ => None,
-        });
-        words
+        })
     };
     let words = noted("dc3").expect("a note");
     assert_eq!(
