@@ -243,6 +243,18 @@ pub enum Note {
         /// Counts the shards now.
         now: Option<NonZeroU16>,
     },
+    /// A server announced new columns for a statement and did not send them. Its answers cannot be read until it does;
+    /// further ones of this kind are not told.
+    ColumnsContradicted {
+        /// Is the text of the statement.
+        text: Arc<str>,
+    },
+    /// The timestamps of writes run ahead of the clock: it was set back, or more than a million requests a second ask
+    /// for them.
+    TimestampsAhead {
+        /// Is how far.
+        ahead: Duration,
+    },
     /// The cluster has more hosts than a session can hold.
     HostsRefused {
         /// Counts those that were left out.

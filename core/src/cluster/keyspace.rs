@@ -82,6 +82,7 @@ impl<H: Clone> ControlPlane<H> {
                 return;
             };
             let before = self.keyspace.replace(Arc::clone(&keyspace));
+            self.changed.keyspace = true;
             let waiting = self.open_data();
             self.keyspaces.current = Some(Change {
                 id,
@@ -272,6 +273,7 @@ impl<H: Clone> ControlPlane<H> {
             return self.outcome(ControlOutput::KeyspaceUsed { id, result });
         }
         self.keyspace = change.before;
+        self.changed.keyspace = true;
         for conn in self.open_data() {
             if !self.entered(conn) {
                 self.enter_keyspace(conn, None);

@@ -31,6 +31,7 @@ pub(super) struct Changed {
     pub(super) pools: bool,
     pub(super) ring: bool,
     pub(super) schema: bool,
+    pub(super) keyspace: bool,
     /// Whether a host of a remote datacenter came or went whose place another one may take.
     pub(super) remote: bool,
 }
@@ -91,6 +92,7 @@ impl<H: Clone> ControlPlane<H> {
         next.generation += 1;
         next.local_datacenter = self.local_datacenter.clone();
         next.local_rack = self.local_rack.clone();
+        next.keyspace = self.keyspace.clone();
         if changed.hosts {
             next.hosts = self
                 .members

@@ -312,6 +312,27 @@ pub enum UnpreparedError {
         /// The id that the node gave it now.
         after: Bytes,
     },
+    /// The session is in another keyspace than the one the statement was prepared in, so its unqualified names would
+    /// mean other tables. Nothing was prepared.
+    #[error(
+        "the keyspaces differ: the statement was prepared in \"{prepared_in}\" and the session is in {}; prepare it anew, \
+         or go back to its keyspace",
+        Keyspace(in_use.as_deref())
+    )]
+    KeyspacesDiffer {
+        /// The keyspace that the statement was prepared in.
+        prepared_in: Arc<str>,
+        /// The keyspace of the session now; none where it is in none.
+        in_use: Option<Arc<str>>,
+    },
+    /// Nodes gave one text different ids, so they would not run the same statement.
+    #[error("the nodes disagree about the statement: one calls it {}, another {}", Hex(one), Hex(other))]
+    NodesDisagree {
+        /// The id of the first node that answered.
+        one: Bytes,
+        /// The id of another one.
+        other: Bytes,
+    },
     /// The text has other markers now, so the values of the request would be read as something else.
     #[error(
         "the markers of statement {} changed since it was prepared; prepare it anew",
@@ -374,6 +395,18 @@ fn worse(one: Fate, other: Fate) -> Fate {
         (Fate::MaybeApplied, _) | (_, Fate::MaybeApplied) => Fate::MaybeApplied,
         (Fate::Answered, _) | (_, Fate::Answered) => Fate::Answered,
         (Fate::NotSent, Fate::NotSent) => Fate::NotSent,
+    }
+}
+
+/// Shows the name of a keyspace, or that there is none.
+struct Keyspace<'a>(Option<&'a str>);
+
+impl fmt::Display for Keyspace<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(out, "\"{name}\""),
+            None => out.write_str("none"),
+        }
     }
 }
 

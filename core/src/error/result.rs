@@ -3,6 +3,7 @@
 //! This module leaves out errors of getting the result (`error::request`).
 
 use thiserror::Error;
+use uuid::Uuid;
 
 use crate::error::protocol::ProtocolError;
 use crate::error::request::ErrorCategory;
@@ -56,6 +57,12 @@ pub enum ResultError {
     /// A page after the first brought no rows.
     #[error("the server answered a request for a further page with something other than rows")]
     PageNotRows,
+    /// The server had not finished recording a trace when the time to wait for it was over.
+    #[error("trace {id} is not ready yet")]
+    TraceNotReady {
+        /// The id of the trace.
+        id: Uuid,
+    },
     /// The `[applied]` column of a conditional statement is missing or no boolean.
     #[error("the result does not say whether the statement was applied")]
     NotConditional,
@@ -71,6 +78,7 @@ impl ResultError {
             | Self::NotAResult
             | Self::NoPagingState
             | Self::PageNotRows => ErrorCategory::Protocol,
+            Self::TraceNotReady { .. } => ErrorCategory::Environment,
             Self::NotRows
             | Self::Type(_)
             | Self::Decode(_)

@@ -452,6 +452,9 @@ pub enum BindError {
         /// Its length.
         len: usize,
     },
+    /// The values wait for their text to be prepared; a session sees to that when it sends a batch.
+    #[error("a text with values was not prepared before it was sent")]
+    NotPrepared,
     /// The table changed, and values as they were encoded for this statement would be read as something else.
     #[error("the statement's markers changed since it was prepared; prepare it anew")]
     Outdated,

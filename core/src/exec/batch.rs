@@ -2,14 +2,15 @@
 //!
 //! This module leaves out how a batch is sent and repeated (`Execution`).
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::value::{BindError, EncodeError};
 use crate::exec::plan::StatementKind;
-use crate::exec::prepared::Preparation;
+use crate::exec::prepared::{Preparation, PreparedStatement};
 use crate::exec::statement::{
-    AnyStatement, AsStatement, RequestSettings, StatementOptions, option_methods,
+    AnyStatement, AsStatement, Bound, RequestSettings, StatementOptions, option_methods,
 };
 use crate::routing::{Routing, TableIdx, Token};
 use crate::types::encode::{EncodedValues, RowWriter};
@@ -73,24 +74,111 @@ impl Batch {
         self
     }
 
+    /// Adds a text with its values, which wait for the session to prepare the text when it sends the batch; an error
+    /// is reported then.
+    #[must_use]
+    pub fn add_text<V>(mut self, text: impl Into<Arc<str>>, values: V) -> Self
+    where
+        V: ToRow + Send + Sync + 'static,
+    {
+        if self.error.is_none() {
+            self.error = self.push_text(text, values).err();
+        }
+        self
+    }
+
+    /// Adds a statement once for each of these rows of values.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), of the first row that does not fit; the rows before it were added.
+    pub fn extend<V: ToRow>(
+        &mut self,
+        statement: impl AsStatement,
+        rows: impl IntoIterator<Item = V>,
+    ) -> Result<(), BindError> {
+        rows.into_iter()
+            .try_for_each(|values| self.push(&statement, values))
+    }
+
+    /// Adds a bound statement; of its options only the idempotence counts, as the request is the batch's.
+    ///
+    /// # Errors
+    /// The batch is full.
+    pub fn push_bound(&mut self, bound: &Bound) -> Result<(), BindError> {
+        self.check_room()?;
+        let statement = ChildStatement::Prepared(Arc::clone(bound.statement().preparation()));
+        let idempotent = bound.options().idempotent;
+        self.put(statement, bound.token(), idempotent, bound.values());
+        Ok(())
+    }
+
+    /// Adds a text with its values, which wait for the session to prepare the text when it sends the batch.
+    ///
+    /// For texts that are sent once; everything else is better prepared by the application.
+    ///
+    /// # Errors
+    /// The batch is full.
+    pub fn push_text<V>(&mut self, text: impl Into<Arc<str>>, values: V) -> Result<(), BindError>
+    where
+        V: ToRow + Send + Sync + 'static,
+    {
+        self.check_room()?;
+        let unbound = UnboundText {
+            text: text.into(),
+            values,
+        };
+        let statement = ChildStatement::Unbound(Arc::new(unbound));
+        self.put(statement, None, None, &EncodedValues::new());
+        Ok(())
+    }
+
+    /// Lists the texts that have to be prepared before the batch can be sent, in their order, repetitions included.
+    pub fn texts_to_prepare(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.children
+            .iter()
+            .filter_map(|child| match &child.statement {
+                ChildStatement::Unbound(unbound) => Some(unbound.text()),
+                ChildStatement::Text(_) | ChildStatement::Prepared(_) => None,
+            })
+    }
+
+    /// Binds the values that wait for the text of this statement.
+    ///
+    /// # Errors
+    /// The values do not fit the statement; the batch stays as it was.
+    pub fn bind_text(&mut self, prepared: &PreparedStatement) -> Result<(), BindError> {
+        let mut encoded = EncodedValues::new();
+        for child in &mut self.children {
+            let ChildStatement::Unbound(unbound) = &child.statement else {
+                continue;
+            };
+            if unbound.text() != prepared.text() {
+                continue;
+            }
+            child.token = unbound.encode(prepared, &mut encoded)?;
+            let values = encoded.values();
+            let (start, large_start) = (self.values.len(), self.large.len());
+            self.values.extend_from_slice(values.bytes);
+            self.large.extend_from_slice(values.large);
+            child.count = values.count;
+            child.bytes = start..self.values.len();
+            child.large = large_start..self.large.len();
+            child.statement = ChildStatement::Prepared(Arc::clone(prepared.preparation()));
+        }
+        Ok(())
+    }
+
     /// Adds a statement with its values.
     ///
     /// # Errors
-    /// The values do not fit the statement, a text has values (prepare it first), or the batch is full. The batch
-    /// stays as it was.
+    /// The values do not fit the statement, a text has values ([`push_text`](Self::push_text) takes such), or the batch
+    /// is full. The batch stays as it was.
     pub fn push(
         &mut self,
         statement: impl AsStatement,
         values: impl ToRow,
     ) -> Result<(), BindError> {
-        if STATEMENTS_MAX <= self.children.len() {
-            let error = EncodeError::too_long(
-                "the list of statements",
-                self.children.len() + 1,
-                STATEMENTS_MAX,
-            );
-            return Err(error.into());
-        }
+        self.check_room()?;
         let mut encoded = EncodedValues::new();
         let (statement, token, idempotent) = match statement.as_statement() {
             AnyStatement::Prepared(prepared) => {
@@ -111,18 +199,7 @@ impl Batch {
                 )
             }
         };
-        let values = encoded.values();
-        let (start, large_start) = (self.values.len(), self.large.len());
-        self.values.extend_from_slice(values.bytes);
-        self.large.extend_from_slice(values.large);
-        self.idempotent.add(idempotent);
-        self.children.push(Child {
-            statement,
-            token,
-            count: values.count,
-            bytes: start..self.values.len(),
-            large: large_start..self.large.len(),
-        });
+        self.put(statement, token, idempotent, &encoded);
         Ok(())
     }
 
@@ -150,11 +227,15 @@ impl Batch {
             .any(|preparation| preparation.is_conditional())
     }
 
-    /// Refuses a batch with a statement that a server was seen to read differently.
+    /// Refuses a batch with a statement that a server was seen to read differently, or with values that still wait
+    /// for their text to be prepared.
     ///
     /// # Errors
-    /// The markers of a statement have changed since its values were encoded.
+    /// The markers of a statement have changed since its values were encoded, or it has not been prepared.
     pub fn check_markers(&self) -> Result<(), BindError> {
+        if self.texts_to_prepare().next().is_some() {
+            return Err(BindError::NotPrepared);
+        }
         self.preparations()
             .try_for_each(|preparation| preparation.check_markers())
     }
@@ -176,7 +257,7 @@ impl Batch {
                 ChildStatement::Prepared(prepared) => {
                     Some((prepared.table(routing)?, child.token?))
                 }
-                ChildStatement::Text(_) => None,
+                ChildStatement::Text(_) | ChildStatement::Unbound(_) => None,
             })
     }
 
@@ -208,9 +289,44 @@ impl Batch {
         }))
     }
 
+    fn check_room(&self) -> Result<(), BindError> {
+        if STATEMENTS_MAX <= self.children.len() {
+            let error = EncodeError::too_long(
+                "the list of statements",
+                self.children.len() + 1,
+                STATEMENTS_MAX,
+            );
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        statement: ChildStatement,
+        token: Option<Token>,
+        idempotent: Option<bool>,
+        encoded: &EncodedValues,
+    ) {
+        let values = encoded.values();
+        let (start, large_start) = (self.values.len(), self.large.len());
+        self.values.extend_from_slice(values.bytes);
+        self.large.extend_from_slice(values.large);
+        self.idempotent.add(idempotent);
+        self.children.push(Child {
+            statement,
+            token,
+            count: values.count,
+            bytes: start..self.values.len(),
+            large: large_start..self.large.len(),
+        });
+    }
+
     fn child_ref<'a>(&'a self, child: &'a Child) -> BatchStatementRef<'a> {
         let statement = match &child.statement {
             ChildStatement::Text(text) => StatementRef::Text(text),
+            // Refused by `check_markers` before it comes to this.
+            ChildStatement::Unbound(unbound) => StatementRef::Text(unbound.text()),
             ChildStatement::Prepared(prepared) => StatementRef::Prepared(prepared.id()),
         };
         let values = ValuesRef {
@@ -227,7 +343,7 @@ impl Batch {
             .iter()
             .filter_map(|child| match &child.statement {
                 ChildStatement::Prepared(prepared) => Some(prepared),
-                ChildStatement::Text(_) => None,
+                ChildStatement::Text(_) | ChildStatement::Unbound(_) => None,
             })
     }
 }
@@ -248,6 +364,45 @@ struct Child {
 enum ChildStatement {
     Text(Box<str>),
     Prepared(Arc<Preparation>),
+    /// A text whose values wait for it to be prepared.
+    Unbound(Arc<dyn Unbound>),
+}
+
+/// A text with values of a type that is forgotten, so that a batch has no type parameters.
+trait Unbound: Send + Sync {
+    fn text(&self) -> &Arc<str>;
+
+    fn encode(
+        &self,
+        prepared: &PreparedStatement,
+        out: &mut EncodedValues,
+    ) -> Result<Option<Token>, BindError>;
+}
+
+impl fmt::Debug for dyn Unbound {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values are the application's secrets.
+        fmt::Debug::fmt(self.text(), out)
+    }
+}
+
+struct UnboundText<V> {
+    text: Arc<str>,
+    values: V,
+}
+
+impl<V: ToRow + Send + Sync> Unbound for UnboundText<V> {
+    fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    fn encode(
+        &self,
+        prepared: &PreparedStatement,
+        out: &mut EncodedValues,
+    ) -> Result<Option<Token>, BindError> {
+        prepared.encode(&self.values, out)
+    }
 }
 
 /// Counts what the children say about being sent twice.

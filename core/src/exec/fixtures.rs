@@ -19,7 +19,7 @@ use crate::routing::{Host, HostIdx, HostState, Loads, PoolView, Routing};
 use crate::wire::consistency::Consistency;
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode};
 use crate::wire::response::{Response, ResponseFrame};
-use crate::wire::result::ResultBody;
+use crate::wire::result::{PreparedBody, ResultBody};
 use crate::wire::supported::ProtocolFeatures;
 
 /// Makes a cluster in which host `n` has the one connection `n`, except for the hosts named.
@@ -40,6 +40,7 @@ pub(crate) fn routing(hosts: u16, without_connection: &[u16]) -> Routing<u32> {
     Routing {
         hosts: (0..hosts).map(host).collect(),
         pools: (0..hosts).map(pool).collect(),
+        keyspace: Some("ks".into()),
         ..Routing::default()
     }
 }
@@ -96,6 +97,8 @@ pub(crate) struct Drive {
     pub(crate) start: Instant,
     pub(crate) now: Instant,
     pub(crate) last_attempt: AttemptId,
+    /// The keyspace that the last PREPARE named.
+    pub(crate) last_keyspace: Option<Arc<str>>,
 }
 
 impl Drive {
@@ -121,6 +124,7 @@ impl Drive {
             start,
             now: start,
             last_attempt: AttemptId(0),
+            last_keyspace: None,
         }
     }
 
@@ -178,9 +182,14 @@ impl Drive {
                     }
                 }
                 ExecutionOutput::Prepare {
-                    attempt, to, text, ..
+                    attempt,
+                    to,
+                    text,
+                    keyspace,
+                    ..
                 } => {
                     self.last_attempt = attempt;
+                    self.last_keyspace = keyspace;
                     Seen::Prepare {
                         to: to.host.0,
                         text: text.to_string(),
@@ -420,6 +429,24 @@ pub(crate) fn prepared(
         panic!("our own frame")
     };
     PreparedStatement::new("SELECT".into(), Some("ks".into()), body, &routing(3, &[]))
+}
+
+/// A prepared statement with this text, in this keyspace.
+pub(crate) fn prepared_text(text: &str, keyspace: &str) -> PreparedStatement {
+    let body = prepared_body(b"id", &[("k", INT), ("v", TEXT)]);
+    PreparedStatement::new(text.into(), Some(keyspace.into()), body, &routing(3, &[]))
+}
+
+/// What a server says about a statement with these bind markers, the first being the key.
+pub(crate) fn prepared_body(id: &[u8], markers: &[(&str, u16)]) -> PreparedBody {
+    let count = i32::try_from(markers.len()).expect("few");
+    let body = Body::default().int(4).short_bytes(id).int(1).int(count).int(1).short(0);
+    let frame = body.columns(markers).int(4).int(0).result();
+    let envelope = frame.parse(&ProtocolFeatures::default()).expect("our own frame");
+    let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
+        panic!("our own frame")
+    };
+    body
 }
 
 pub(crate) fn preparation(id: &[u8]) -> Arc<Preparation> {

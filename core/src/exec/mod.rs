@@ -6,17 +6,23 @@
 //! ([`result`]).
 
 pub mod batch;
+pub mod cache;
+pub mod columns;
 mod fibre;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod paging;
 pub mod plan;
 pub mod prepared;
+pub mod preparing;
 mod recovery;
 pub mod result;
 pub mod statement;
 pub mod straight;
 pub mod targets;
+pub mod trace;
+mod unprepared;
+pub mod using;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +37,6 @@ use crate::error::request::{Attempt, RequestError};
 use crate::exec::fibre::{Fibre, FibreState};
 use crate::exec::targets::{Planned, Target, Targets};
 use crate::policy::load_balancing::{PlanRequest, RoutingView};
-use crate::policy::speculative::SpeculativePolicy;
 use crate::routing::Routing;
 use crate::wire::header::Opcode;
 use crate::wire::response::ResponseFrame;
@@ -118,7 +123,7 @@ impl<H: Clone> Execution<H> {
                 self.go_on(0, cluster);
             }
         }
-        if self.plan.profile.speculative != SpeculativePolicy::None {
+        if self.plan.profile.speculative.is_watching() {
             self.arm_copies(now);
         }
     }
@@ -139,6 +144,7 @@ impl<H: Clone> Execution<H> {
         let is_plain = self.trouble.is_none() && self.first.is_waiting_for(attempt);
         match reply {
             Ok(frame) if is_plain && frame.header.opcode == Opcode::Result => {
+                self.measure(now);
                 self.phase = Phase::Ended;
                 self.first.state = FibreState::Ended;
                 self.result = Some(Ok(frame));
@@ -219,6 +225,13 @@ impl<H: Clone> Execution<H> {
         winner.or_else(|| self.first.place())
     }
 
+    /// Says whether the answer came from a copy of the request, and not from the first line of attempts.
+    pub fn won_by_copy(&self) -> bool {
+        self.trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.winner.is_some())
+    }
+
     /// Lists the attempts that failed so far, in the order they ended.
     pub fn attempts(&self) -> &[Attempt] {
         self.trouble
@@ -236,10 +249,21 @@ impl<H: Clone> Execution<H> {
             let winner = self.fibre(at).and_then(Fibre::place);
             self.trouble().winner = winner;
         }
+        if let Some(now) = self.clock {
+            self.measure(now);
+        }
         if let Some(fibre) = self.fibre_mut(at) {
             fibre.state = FibreState::Ended;
         }
         self.finish(Ok(frame));
+    }
+
+    /// Takes note of how long the first line of attempts took, or had taken when a copy overtook it.
+    fn measure(&self, now: Instant) {
+        if let Some(since) = self.first.since {
+            let took = now.saturating_duration_since(since);
+            self.plan.profile.speculative.record(took);
+        }
     }
 
     fn finish(&mut self, result: Result<ResponseFrame, RequestError>) {

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
+use crate::error::protocol::ProtocolErrorKind;
+use crate::error::result::ResultError;
 use crate::error::value::BindError;
 use crate::exec::statement::{Bound, StatementOptions, option_methods};
+use crate::notify::Note;
 use crate::routing::{Partitioner, Routing, TableIdx, Token, TokenHasher};
 use crate::types::encode::{EncodedValues, RowWriter};
 use crate::types::row::ToRow;
@@ -63,6 +66,7 @@ impl PreparedStatement {
             partitioner: partitioner.unwrap_or_default(),
             shape: Arc::new(FixedShape(shape)),
             outdated: Arc::default(),
+            contradicted: Arc::default(),
         };
         Self {
             preparation: Arc::new(preparation),
@@ -202,6 +206,8 @@ pub struct Preparation {
     shape: Arc<dyn ShapeCell>,
     /// Whether a server was seen to read the markers as other types. A mark that is set once and never taken back.
     outdated: Arc<AtomicBool>,
+    /// Whether an answer contradicted itself about the columns since the last good news of them.
+    contradicted: Arc<AtomicBool>,
 }
 
 impl Preparation {
@@ -290,8 +296,24 @@ impl Preparation {
     /// News that is older than what the statement has learned meanwhile is dropped.
     pub fn learn_rows(&self, seen: &Arc<ResultShape>, metadata: &ResultMetadata) {
         if let Some(news) = ResultShape::of_changed_rows(metadata) {
+            self.contradicted.store(false, Ordering::Relaxed);
             self.shape.replace(seen, Arc::new(news));
         }
+    }
+
+    /// Takes note of an answer that cannot be read; says what is worth telling an operator.
+    ///
+    /// A server that announces new columns and does not send them spoils each request until it sends some, so that is
+    /// told once.
+    pub fn learn_unreadable(&self, error: &ResultError) -> Option<Note> {
+        let ResultError::Protocol(cause) = error else {
+            return None;
+        };
+        let news = matches!(cause.kind, ProtocolErrorKind::MetadataFlags(_))
+            && !self.contradicted.swap(true, Ordering::Relaxed);
+        news.then(|| Note::ColumnsContradicted {
+            text: Arc::clone(&self.text),
+        })
     }
 
     /// Hashes the partition key where its values lie.
@@ -437,5 +459,7 @@ impl ShapeCell for FixedShape {
 
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
+mod races;
 #[cfg(test)]
 mod tests;

@@ -1,28 +1,25 @@
 //! The part of an execution that begins when an attempt does not simply succeed.
 //!
-//! It carries out what the retry policy decides, brings forgotten statements back to a node, races copies and
-//! ends what takes too long. It judges no failure itself.
+//! It carries out what the retry policy decides, races copies and ends what takes too long. It judges no failure itself,
+//! and leaves forgotten statements to `unprepared`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::fibre::{Fibre, FibreState, NextPlace};
 use super::plan::VOID;
-use super::prepared::Preparation;
 use super::{AttemptId, Cluster, Execution, ExecutionOutput, Filled, Phase, StatementKind};
 use crate::conn::CloseReason;
 use crate::error::connect::{AttemptError, ConnectionError, Fate};
-use crate::error::request::{Attempt, RequestError, RequestErrorKind, UnpreparedError};
+use crate::error::request::{Attempt, RequestError, RequestErrorKind};
 use crate::exec::targets::Planned;
 use crate::policy::retry::{Failure, FailureClass, RetryDecision};
 use crate::wire::consistency::Consistency;
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
 use crate::wire::response::{Response, ResponseFrame};
-use crate::wire::result::ResultBody;
 use crate::wire::server_error::ServerErrorDetail;
 use crate::wire::supported::ProtocolFeatures;
 
@@ -78,46 +75,6 @@ impl<H: Clone> Execution<H> {
         }
     }
 
-    /// Takes the answer to a repeated PREPARE.
-    fn handle_prepared(
-        &mut self,
-        at: usize,
-        preparation: &Arc<Preparation>,
-        frame: &ResponseFrame,
-        cluster: Cluster<'_, H>,
-    ) {
-        let envelope = match frame.parse(&self.features(at, cluster)) {
-            Ok(envelope) => envelope,
-            Err(error) => {
-                return self.fail(
-                    at,
-                    RequestErrorKind::Protocol(error),
-                    Fate::NotSent,
-                    cluster,
-                );
-            }
-        };
-        let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
-            let kind = RequestErrorKind::UnexpectedAnswer {
-                opcode: frame.header.opcode,
-            };
-            return self.fail(at, kind, Fate::NotSent, cluster);
-        };
-        if body.id != *preparation.id() {
-            let (before, after) = (preparation.id().clone(), body.id);
-            return self.fail_unprepared(at, UnpreparedError::IdChanged { before, after }, cluster);
-        }
-        if preparation.learn_prepared(&body).is_err() {
-            let id = body.id;
-            return self.fail_unprepared(at, UnpreparedError::MarkersChanged { id }, cluster);
-        }
-        // Counted only now: a PREPARE that never arrived, or was refused, has not made the node know the statement.
-        if let Some(fibre) = self.fibre_mut(at) {
-            fibre.past().prepared.push(body.id);
-        }
-        self.send(at);
-    }
-
     /// Takes an answer that is no result: an error, or something that does not belong here.
     fn handle_refusal(&mut self, at: usize, frame: &ResponseFrame, cluster: Cluster<'_, H>) {
         let executing = self
@@ -157,6 +114,7 @@ impl<H: Clone> Execution<H> {
         }
     }
 
+<<<<<<< HEAD
     /// Prepares a statement again where it was forgotten: once per statement and node.
     fn handle_unprepared(&mut self, at: usize, id: Bytes, cluster: Cluster<'_, H>) {
         let Some(preparation) = self.plan.kind.preparation(&id).cloned() else {
@@ -210,6 +168,8 @@ impl<H: Clone> Execution<H> {
         );
     }
 
+=======
+>>>>>>> da4680e (wip: statements in the core)
     /// Takes the connection's word that there is no answer.
     fn handle_loss(&mut self, at: usize, error: AttemptError, cluster: Cluster<'_, H>) {
         let Some(fibre) = self.fibre(at) else { return };
@@ -234,7 +194,7 @@ impl<H: Clone> Execution<H> {
     }
 
     /// Ends the request with an error that no other attempt can avoid.
-    fn fail_for_good(
+    pub(super) fn fail_for_good(
         &mut self,
         at: usize,
         kind: RequestErrorKind,
@@ -249,7 +209,7 @@ impl<H: Clone> Execution<H> {
     }
 
     /// Asks the policy about a failed attempt and does what it says.
-    fn fail(&mut self, at: usize, kind: RequestErrorKind, fate: Fate, cluster: Cluster<'_, H>) {
+    pub(super) fn fail(&mut self, at: usize, kind: RequestErrorKind, fate: Fate, cluster: Cluster<'_, H>) {
         self.note(at, kind.clone(), answered_or(&kind, fate), cluster);
         let class = FailureClass::of(&kind);
         let seed = self
@@ -468,7 +428,7 @@ impl<H: Clone> Execution<H> {
         if !due || self.phase != Phase::Running {
             return;
         }
-        let policy = self.plan.profile.speculative;
+        let profile = Arc::clone(&self.plan.profile);
         let consistency = self.plan.settings.consistency;
         let target = self.next_target(cluster);
         let trouble = self.trouble();
@@ -482,12 +442,12 @@ impl<H: Clone> Execution<H> {
         };
         trouble.copies.push(Fibre::new(consistency));
         let copies = trouble.copies.len();
-        let pause = policy.pause_after(u8::try_from(copies).unwrap_or(u8::MAX));
+        let pause = profile.speculative.pause_after(u8::try_from(copies).unwrap_or(u8::MAX));
         trouble.copy_at = pause.and_then(|pause| now.checked_add(pause));
         self.dispatch(copies, target);
     }
 
-    fn features(&self, at: usize, cluster: Cluster<'_, H>) -> ProtocolFeatures {
+    pub(super) fn features(&self, at: usize, cluster: Cluster<'_, H>) -> ProtocolFeatures {
         let target = self.fibre(at).and_then(|fibre| fibre.target.as_ref());
         target
             .map(|target| cluster.connections.features(&target.handle))

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::cluster::AgreementOutcome;
 use crate::error::connect::Fate;
 use crate::error::request::Attempt;
 use crate::error::result::ResultError;
+use crate::error::value::{DecodeError, TypeError};
+use crate::exec::columns::PageColumns;
 use crate::exec::paging::PagingState;
 use crate::exec::plan::{Coordinator, VOID};
 use crate::exec::prepared::{Preparation, ResultShape};
 use crate::types::column_type::ColumnType;
-use crate::types::row::{FromRow, Row, Rows};
+use crate::types::row::{FromRow, Row, RowView, Rows};
 use crate::wire::event::SchemaChange;
 use crate::wire::header::{Flags, Opcode};
 use crate::wire::response::{Response, ResponseFrame};
@@ -91,7 +94,7 @@ impl QueryResult {
             Box::new(Extras {
                 warnings: envelope.warnings,
                 custom_payload: envelope.custom_payload,
-                attempts: Vec::new(),
+                ..Extras::default()
             })
         });
         Ok(Self {
@@ -108,6 +111,20 @@ impl QueryResult {
         if !attempts.is_empty() {
             self.extras.get_or_insert_default().attempts = attempts.to_vec();
         }
+        self
+    }
+
+    /// Adds how the wait for schema agreement ended.
+    #[must_use]
+    pub fn with_agreement(mut self, outcome: AgreementOutcome) -> Self {
+        self.extras.get_or_insert_default().agreement = Some(outcome);
+        self
+    }
+
+    /// Adds that a copy of the request brought this answer.
+    #[must_use]
+    pub fn with_copy(mut self) -> Self {
+        self.extras.get_or_insert_default().won_by_copy = true;
         self
     }
 
@@ -180,6 +197,32 @@ impl QueryResult {
         row.ok_or(ResultError::NotConditional)?
             .read_at(0)
             .map_err(ResultError::Decode)
+    }
+
+    /// Reads the row that a conditional statement found, behind the mark that says whether it was applied.
+    ///
+    /// None where there was no row, or where the server tells none: ScyllaDB sends the columns with either outcome,
+    /// Cassandra only when the statement was not applied. Of a conditional batch this is the row of its first
+    /// statement.
+    ///
+    /// # Errors
+    /// The statement was not a conditional one, or `T` does not fit the columns behind the mark.
+    pub fn previous<'p, T: FromRow<'p>>(&'p self) -> Result<Option<T>, ResultError> {
+        self.applied()?;
+        if self.columns().len() == 1 {
+            return Ok(None);
+        }
+        let row: Option<BehindMark<T>> = self.first()?;
+        Ok(row.and_then(|row| row.0))
+    }
+
+    /// Splits the page into its columns, to read all values of one column after another.
+    ///
+    /// # Errors
+    /// The statement returns no rows, or the page is cut short.
+    pub fn by_column(&self) -> Result<PageColumns<'_>, ResultError> {
+        let page = self.page().ok_or(ResultError::NotRows)?;
+        PageColumns::new(&page.columns, page.row_count, &page.cells).map_err(ResultError::Decode)
     }
 
     /// Says whether the answer is rows, be they none.
@@ -260,6 +303,19 @@ impl QueryResult {
     /// Lists the attempts that failed before this answer came.
     pub fn attempts(&self) -> &[Attempt] {
         self.extras.as_ref().map_or(&[], |extras| &extras.attempts)
+    }
+
+    /// Says how the wait for schema agreement ended that followed a statement which defines something; none where
+    /// nobody waited.
+    pub fn schema_agreement(&self) -> Option<&AgreementOutcome> {
+        self.extras.as_ref()?.agreement.as_ref()
+    }
+
+    /// Says whether the answer came from a copy that overtook the request itself.
+    pub fn won_by_copy(&self) -> bool {
+        self.extras
+            .as_ref()
+            .is_some_and(|extras| extras.won_by_copy)
     }
 
     /// Says whether an earlier attempt of this request may have been applied as well.
@@ -366,6 +422,33 @@ struct Extras {
     warnings: Vec<String>,
     custom_payload: Vec<(String, Option<Bytes>)>,
     attempts: Vec<Attempt>,
+    agreement: Option<AgreementOutcome>,
+    won_by_copy: bool,
+}
+
+/// Reads a row behind the mark of a conditional statement; none where all its cells are null.
+struct BehindMark<T>(Option<T>);
+
+impl<'r, T: FromRow<'r>> FromRow<'r> for BehindMark<T> {
+    type Plan = T::Plan;
+
+    fn plan(columns: &[ColumnSpec]) -> Result<T::Plan, TypeError> {
+        T::plan(columns.get(1..).unwrap_or_default())
+    }
+
+    fn from_row(plan: &T::Plan, row: &mut RowView<'r>) -> Result<Self, DecodeError> {
+        if let Some(mark) = row.next_cell() {
+            mark?;
+        }
+        let mut cells = row.clone();
+        while let Some(cell) = cells.next_cell() {
+            if cell?.1.is_some() {
+                return T::from_row(plan, row).map(|row| Self(Some(row)));
+            }
+        }
+        *row = cells;
+        Ok(Self(None))
+    }
 }
 
 #[cfg(test)]

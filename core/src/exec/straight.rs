@@ -14,7 +14,7 @@ use crate::routing::Routing;
 #[inline]
 #[must_use]
 pub fn goes_straight(profile: &ExecutionProfile) -> bool {
-    profile.attempt_timeout.is_none() && profile.speculative.pause_after(0).is_none()
+    profile.attempt_timeout.is_none() && !profile.speculative.is_watching()
 }
 
 /// Chooses where a request goes first, as [`Execution::start`] does; none when that place has no connection.

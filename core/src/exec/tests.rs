@@ -3,6 +3,7 @@
 mod connections;
 mod copies;
 mod deadlines;
+mod levels;
 mod reprepare;
 
 use std::sync::Arc;

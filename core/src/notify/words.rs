@@ -39,6 +39,8 @@ impl Note {
             | Self::RemoteDatacenterMissing { .. }
             | Self::LocalRackMissing { .. }
             | Self::ShardsUnreadable { .. }
+            | Self::ColumnsContradicted { .. }
+            | Self::TimestampsAhead { .. }
             | Self::SourcePortIgnored { .. }
             | Self::ShardsNotReached { .. } => Severity::Warning,
             Self::NoControlConnection { .. }
@@ -176,6 +178,15 @@ impl fmt::Display for Note {
                     Count(*before)
                 )
             }
+            Self::ColumnsContradicted { text } => write!(
+                out,
+                "a server announced new columns for the statement {text:?} and sent none; its answers cannot be read"
+            ),
+            Self::TimestampsAhead { ahead } => write!(
+                out,
+                "the timestamps of writes run {ahead:?} ahead of the clock; it was set back, or more than a million \
+                 requests a second ask for timestamps"
+            ),
             Self::HostsRefused { count } => {
                 write!(
                     out,

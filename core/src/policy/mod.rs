@@ -5,6 +5,7 @@ pub mod address;
 pub mod auth;
 pub mod explain;
 pub mod host_filter;
+pub mod latency;
 pub mod load_balancing;
 pub mod reconnect;
 pub mod retry;

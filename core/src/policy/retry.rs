@@ -3,8 +3,14 @@
 //! This module leaves out how a retry is carried out (`Execution`), the request's deadline, and targets without
 //! a connection, which are passed over without asking anybody.
 
+mod downgrading;
+mod limited;
+
 use std::fmt::Debug;
 use std::time::Duration;
+
+pub use downgrading::DowngradingRetry;
+pub use limited::{BackoffRetry, LimitedRetry};
 
 use crate::error::connect::Fate;
 use crate::error::request::RequestErrorKind;
@@ -89,6 +95,17 @@ impl Failure<'_> {
     /// Says whether sending the request once more can do no harm: it never left, or it may be applied twice.
     pub fn is_safe(&self) -> bool {
         self.idempotent || self.fate == Fate::NotSent
+    }
+
+    /// Says whether a conditional write timed out: its outcome is unknown until somebody reads it.
+    fn is_conditional_write_timeout(&self) -> bool {
+        matches!(
+            self.detail(),
+            Some(ServerErrorDetail::WriteTimeout {
+                write_type: WriteType::Cas,
+                ..
+            })
+        )
     }
 
     fn detail(&self) -> Option<&ServerErrorDetail> {
@@ -326,5 +343,7 @@ fn batch_log_is_late(failure: &Failure<'_>) -> bool {
 
 const CLASSES: usize = FailureClass::Protocol as usize + 1;
 
+#[cfg(test)]
+mod choices;
 #[cfg(test)]
 mod tests;

@@ -131,6 +131,8 @@ pub struct Routing<H> {
     pub local_datacenter: Option<Arc<str>>,
     /// The rack that counts as local, as configured or as inferred.
     pub local_rack: Option<Arc<str>>,
+    /// The keyspace that the connections for requests are in, or are on their way into; none until one was entered.
+    pub keyspace: Option<Arc<str>>,
     /// Grows by one with every published picture.
     pub generation: u64,
 }
@@ -145,6 +147,7 @@ impl<H> Clone for Routing<H> {
             table_order: Arc::clone(&self.table_order),
             local_datacenter: self.local_datacenter.clone(),
             local_rack: self.local_rack.clone(),
+            keyspace: self.keyspace.clone(),
             generation: self.generation,
         }
     }
@@ -160,6 +163,7 @@ impl<H> Default for Routing<H> {
             table_order: Arc::new([]),
             local_datacenter: None,
             local_rack: None,
+            keyspace: None,
             generation: 0,
         }
     }

@@ -331,6 +331,106 @@ fn text_and_prepared_statements_are_told_apart() {
     ));
 }
 
+#[test]
+fn a_statement_without_columns_sends_an_empty_id_for_ever() {
+    let statement = with_cell(&[], Some(b"h"));
+    let extended = ProtocolFeatures {
+        metadata_id: true,
+        ..ProtocolFeatures::default()
+    };
+    for _ in 0..3 {
+        let seen = statement.shape();
+        let announced = seen.announce(&extended);
+        assert_eq!((announced.id, announced.skip_metadata), (None, false));
+        let result = learn(&statement, &seen, &void());
+        assert!(!result.is_rows());
+    }
+}
+
+#[test]
+fn columns_that_were_not_told_when_preparing_are_learned_with_the_first_rows() {
+    let statement = with_cell(&[], Some(b"h"));
+    let extended = ProtocolFeatures {
+        metadata_id: true,
+        ..ProtocolFeatures::default()
+    };
+    let seen = statement.shape();
+    assert!(!seen.announce(&extended).skip_metadata);
+    let first = learn(&statement, &seen, &rows_changed(b"h2", &["role", "super", "login"]));
+    assert_eq!(first.columns().len(), 3);
+    let seen = statement.shape();
+    let announced = seen.announce(&extended);
+    assert_eq!((announced.id, announced.skip_metadata), (Some(&b"h2"[..]), true));
+    let bare = cells(Body::default().int(2).int(4).int(3), &[&[1, 2, 3]]);
+    let second = learn(&statement, &seen, &bare);
+    assert_eq!(second.one::<(i32, i32, i32)>().expect("one"), (1, 2, 3));
+}
+
+#[test]
+fn in_a_mixed_cluster_each_node_is_told_what_it_can_read_and_only_the_newer_ones_teach() {
+    let statement = with_cell(&[("a", INT)], None);
+    let old = ProtocolFeatures::default();
+    let new = ProtocolFeatures {
+        metadata_id: true,
+        ..old
+    };
+    let seen = statement.shape();
+    let told = |shape: &ResultShape, features| {
+        let announced = shape.announce(features);
+        (announced.id.map(<[u8]>::to_vec), announced.skip_metadata)
+    };
+    assert_eq!(told(&seen, &new), (None, false));
+    learn(&statement, &seen, &rows_changed(b"h1", &["a"]));
+    let seen = statement.shape();
+    assert_eq!(told(&seen, &old), (None, false), "an older node is told nothing");
+    let plain = rows(&["a"], &[&[1]], None);
+    let read = QueryResult::parse(&plain, &old, Some((statement.preparation(), &seen)), None);
+    assert_eq!(read.expect("rows").one::<(i32,)>().expect("one"), (1,));
+    assert_eq!(pair(&statement), (1, Some(b"h1".to_vec())), "and teaches nothing");
+    assert_eq!(told(&statement.shape(), &new), (Some(b"h1".to_vec()), true));
+}
+
+#[test]
+fn an_id_without_its_columns_fails_the_request_and_is_told_once() {
+    let statement = with_cell(&[("a", INT)], Some(b"h1"));
+    let features = ProtocolFeatures {
+        metadata_id: true,
+        ..ProtocolFeatures::default()
+    };
+    let seen = statement.shape();
+    let odd = || {
+        let body = Body::default().int(2).int(12).int(1).short_bytes(b"\xab\xcd");
+        let announced = Some((&**statement.preparation(), &seen));
+        let error = QueryResult::parse(&body.int(0).result(), &features, announced, None);
+        let error = error.expect_err("a server that contradicts itself");
+        statement.preparation().learn_unreadable(&error)
+    };
+    let note = odd().expect("the first one is told");
+    assert!(note.to_string().contains("SELECT"), "{note}");
+    for _ in 0..10 {
+        assert!(odd().is_none(), "once is enough");
+    }
+    assert_eq!(pair(&statement), (1, Some(b"h1".to_vec())));
+    assert!(seen.announce(&features).skip_metadata, "the next request tells the old id");
+    learn(&statement, &seen, &rows_changed(b"h2", &["a", "b"]));
+    assert!(odd().is_some(), "after good news it is worth telling again");
+}
+
+#[test]
+fn the_answer_to_a_text_teaches_no_statement() {
+    let statement = with_cell(&[("a", INT)], Some(b"h1"));
+    let features = ProtocolFeatures {
+        metadata_id: true,
+        ..ProtocolFeatures::default()
+    };
+    let frame = rows(&["a", "b"], &[&[1, 2]], None);
+    let result = QueryResult::parse(&frame, &features, None, None).expect("rows");
+    assert_eq!(result.columns().len(), 2);
+    // Nor does an answer to the statement itself that does not announce a change.
+    learn(&statement, &statement.shape(), &frame);
+    assert_eq!(pair(&statement), (1, Some(b"h1".to_vec())));
+}
+
 /// A cell as an owner with several tasks brings one.
 #[derive(Debug)]
 #[expect(
@@ -356,7 +456,7 @@ impl ShapeCell for Cell {
     clippy::disallowed_types,
     reason = "stands in for an owner that may lock"
 )]
-fn with_cell(result: &[(&str, u16)], metadata_id: Option<&[u8]>) -> PreparedStatement {
+pub(super) fn with_cell(result: &[(&str, u16)], metadata_id: Option<&[u8]>) -> PreparedStatement {
     prepared(b"id", result, metadata_id)
         .with_shape_cell(|shape| Arc::new(Cell(std::sync::Mutex::new(shape))))
 }
@@ -389,7 +489,7 @@ fn learn(
     .expect("our own frame")
 }
 
-fn relearn(statement: &PreparedStatement, result: &[(&str, u16)], metadata_id: Option<&[u8]>) {
+pub(super) fn relearn(statement: &PreparedStatement, result: &[(&str, u16)], metadata_id: Option<&[u8]>) {
     let features = ProtocolFeatures {
         metadata_id: metadata_id.is_some(),
         ..ProtocolFeatures::default()

@@ -151,6 +151,61 @@ fn a_conditional_result_says_whether_it_was_applied() {
     }
 }
 
+/// A row of a conditional statement on `v int`, `w int`.
+fn conditional(applied: u8, cells: &[Option<i32>]) -> ResponseFrame {
+    let columns = [("[applied]", BOOLEAN), ("v", INT), ("w", INT)];
+    let columns = &columns[..=cells.len()];
+    let count = i32::try_from(columns.len()).expect("few");
+    let body = Body::default().int(2).int(1).int(count).columns(columns).int(1);
+    let body = body.bytes(&[applied]);
+    let put = |body: Body, cell: &Option<i32>| match cell {
+        Some(value) => body.bytes(&value.to_be_bytes()),
+        None => body.int(-1),
+    };
+    cells.iter().fold(body, put).result()
+}
+
+#[test]
+fn the_row_that_a_conditional_statement_found_stands_behind_the_mark() {
+    let refused = read(&conditional(0, &[Some(7), None]));
+    assert_eq!(refused.previous::<(i32, Option<i32>)>().expect("typed"), Some((7, None)));
+    let row: Row<'_> = refused.previous().expect("dynamic").expect("a row");
+    assert_eq!(row.read::<i32>("v").expect("an int"), 7);
+    assert!(!row.has("[applied]"));
+    let error = refused.previous::<(String, i32)>().expect_err("an int is no text");
+    assert!(matches!(error, ResultError::Type(_)), "{error:?}");
+    // No row was there: all its columns are null.
+    let nothing = read(&conditional(0, &[None, None]));
+    assert_eq!(nothing.previous::<(i32, i32)>().expect("no row"), None);
+    // A server of another kind tells nothing but the mark when the statement was applied.
+    let bare = read(&conditional(1, &[]));
+    assert!(bare.applied().expect("a mark"));
+    assert_eq!(bare.previous::<(i32, i32)>().expect("no row"), None);
+    let plain = read(&rows(&["a"], &[&[1]], None));
+    assert!(matches!(plain.previous::<(i32,)>(), Err(ResultError::NotConditional)));
+}
+
+#[test]
+fn a_page_can_be_read_column_by_column() {
+    let result = read(&rows(&["a", "b"], &[&[1, 2], &[3, 4]], None));
+    let columns = result.by_column().expect("a page");
+    let b: Result<Vec<i32>, _> = columns.named("b").expect("ints").collect();
+    assert_eq!(b.expect("ints"), [2, 4]);
+    assert!(matches!(read(&void()).by_column(), Err(ResultError::NotRows)));
+}
+
+#[test]
+fn how_the_schema_was_agreed_on_stands_beside_the_answer() {
+    let plain = read(&void());
+    assert!(plain.schema_agreement().is_none() && !plain.won_by_copy());
+    let told = plain.with_agreement(AgreementOutcome::Different { versions: 2 });
+    assert!(matches!(
+        told.schema_agreement(),
+        Some(AgreementOutcome::Different { versions: 2 })
+    ));
+    assert!(told.with_copy().won_by_copy());
+}
+
 #[test]
 fn what_is_no_conditional_result_says_so() {
     let no_rows = Body::default()

@@ -122,6 +122,41 @@ fn the_deadline_ends_all_copies() {
     );
 }
 
+#[test]
+fn a_request_slower_than_most_of_those_before_it_is_copied() {
+    let speculative = SpeculativePolicy::percentile(90.0, 1);
+    let mut slow = 0;
+    for turn in 0..200 {
+        let mut drive = Drive::new(Setup {
+            profile: ExecutionProfile {
+                speculative: speculative.clone(),
+                ..ExecutionProfile::default()
+            },
+            ..Setup::default()
+        });
+        drive.start();
+        if let Some(wakes) = drive.wakes_at_ms() {
+            assert!(100 <= turn && (10..=11).contains(&wakes), "{turn} {wakes}");
+            slow += 1;
+        }
+        drive.now = drive.start + Duration::from_millis(10);
+        done(drive.answer(void()));
+        assert!(!drive.execution.won_by_copy());
+    }
+    assert_eq!(slow, 100, "once there are enough samples every request is watched");
+    let mut drive = Drive::new(Setup {
+        profile: ExecutionProfile {
+            speculative,
+            ..ExecutionProfile::default()
+        },
+        ..Setup::default()
+    });
+    drive.start();
+    assert_eq!(sent_to(&drive.at_ms(12)), 1);
+    drive.answer(void());
+    assert!(drive.execution.won_by_copy());
+}
+
 /// Makes a request that is copied `max` times, `delay_ms` apart.
 fn copies(delay_ms: u64, max: u8) -> Setup {
     let delay = Duration::from_millis(delay_ms);

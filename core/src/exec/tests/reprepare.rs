@@ -1,5 +1,6 @@
 //! Statements that a node has forgotten.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use crate::error::value::BindError;
 use crate::exec::StatementKind;
 use crate::exec::fixtures::*;
 use crate::exec::statement::Choice;
+use crate::wire::header::{FrameHeader, ProtocolVersion};
+use crate::wire::response::ResponseFrame;
 
 #[test]
 fn a_forgotten_statement_is_prepared_again_on_the_same_node() {
@@ -116,6 +119,75 @@ fn a_statement_whose_markers_have_other_types_now_is_neither_executed_nor_ever_b
     for values in [statement.bind((1, "a")), statement.clone().bind(("a", 1))] {
         assert!(matches!(values, Err(BindError::Outdated)), "{values:?}");
     }
+}
+
+#[test]
+fn a_statement_of_another_keyspace_is_refused_before_it_is_prepared_there() {
+    for in_use in [Some("ks2"), None] {
+        let kind = StatementKind::Prepared(preparation(b"id"));
+        let mut setup = Setup {
+            kind,
+            ..Setup::default()
+        };
+        setup.routing.keyspace = in_use.map(Arc::from);
+        let mut drive = Drive::new(setup);
+        drive.start();
+        let error = failed(drive.answer(unprepared(b"id")));
+        let RequestErrorKind::Unprepared(UnpreparedError::KeyspacesDiffer {
+            prepared_in,
+            in_use: named,
+        }) = error.kind()
+        else {
+            panic!("{error:?}")
+        };
+        assert_eq!((&**prepared_in, named.as_deref()), ("ks", in_use));
+        let text = error.source().expect("the cause").to_string();
+        assert!(text.contains("keyspaces differ"), "{text}");
+    }
+}
+
+#[test]
+fn a_batch_with_a_statement_of_another_keyspace_is_refused_as_well() {
+    let mut setup = Setup {
+        kind: StatementKind::Batch([preparation(b"1")].into()),
+        ..Setup::default()
+    };
+    setup.routing.keyspace = Some("ks2".into());
+    let mut drive = Drive::new(setup);
+    drive.start();
+    let error = failed(drive.answer(unprepared(b"1")));
+    assert!(matches!(
+        error.kind(),
+        RequestErrorKind::Unprepared(UnpreparedError::KeyspacesDiffer { .. })
+    ));
+}
+
+#[test]
+fn in_version_5_the_keyspace_travels_with_the_statement_wherever_the_session_is() {
+    let mut setup = Setup {
+        kind: StatementKind::Prepared(preparation(b"id")),
+        ..Setup::default()
+    };
+    setup.features.version = ProtocolVersion::V5;
+    setup.routing.keyspace = Some("ks2".into());
+    let mut drive = Drive::new(setup);
+    drive.start();
+    let v5 = |frame: ResponseFrame| {
+        let header = FrameHeader {
+            version: 5,
+            ..frame.header
+        };
+        ResponseFrame { header, ..frame }
+    };
+    assert!(matches!(
+        drive.answer(v5(unprepared(b"id")))[..],
+        [Seen::Prepare { to: 0, .. }]
+    ));
+    assert_eq!(drive.last_keyspace.as_deref(), Some("ks"));
+    let body = Body::default().int(4).short_bytes(b"id").short_bytes(b"h1");
+    let body = body.int(1).int(2).int(1).short(0);
+    let body = body.columns(&[("k", INT), ("v", TEXT)]).int(4).int(0);
+    assert_eq!(sent_to(&drive.answer(v5(body.result()))), 0);
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn routing(strategy: Strategy) -> Routing<usize> {
         table_order: Arc::new([TableIdx(0)]),
         local_datacenter: Some("eu".into()),
         local_rack: None,
+        keyspace: None,
         generation: 1,
     }
 }

@@ -64,7 +64,7 @@ impl RequestRef<'_> {
             len = len.saturating_add(payload_len(payload)?);
         }
         // No part with a length field of four bytes can be too long without the whole being so.
-        fits(FramePart::Body, len, INT_MAX)
+        fits(FramePart::Body, len, BODY_MAX)
     }
 
     /// The length of a message that is not an EXECUTE.
@@ -140,7 +140,7 @@ impl RequestRef<'_> {
         let too_long = FrameEncodeError::TooLong {
             part: FramePart::Body,
             len,
-            max: INT_MAX,
+            max: BODY_MAX,
         };
         let Ok(length) = u32::try_from(len) else {
             return Err(too_long);
@@ -591,7 +591,8 @@ pub(super) const INT: usize = 4;
 const LONG: usize = 8;
 /// What a `[short]` can count.
 const SHORT_MAX: usize = 0xffff;
-/// What an `[int]` can count.
-const INT_MAX: usize = 0x7fff_ffff;
+/// The longest body that servers take, whatever the length field could say: one that is longer costs the connection
+/// and every other request on it.
+const BODY_MAX: usize = 256 * 1024 * 1024;
 /// The length of what is null.
 const NULL: [u8; 4] = [0xff; 4];
