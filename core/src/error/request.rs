@@ -326,7 +326,11 @@ pub enum UnpreparedError {
         in_use: Option<Arc<str>>,
     },
     /// Nodes gave one text different ids, so they would not run the same statement.
-    #[error("the nodes disagree about the statement: one calls it {}, another {}", Hex(one), Hex(other))]
+    #[error(
+        "the nodes disagree about the statement: one calls it {}, another {}",
+        Hex(one),
+        Hex(other)
+    )]
     NodesDisagree {
         /// The id of the first node that answered.
         one: Bytes,

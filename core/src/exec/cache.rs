@@ -44,7 +44,11 @@ impl StatementCache {
     /// Finds a statement that was prepared in this keyspace.
     ///
     /// One that a server was seen to read differently is forgotten instead: it is of no use to anybody.
-    pub fn find(&mut self, keyspace: Option<&Arc<str>>, text: &Arc<str>) -> Option<PreparedStatement> {
+    pub fn find(
+        &mut self,
+        keyspace: Option<&Arc<str>>,
+        text: &Arc<str>,
+    ) -> Option<PreparedStatement> {
         let key = (keyspace.cloned(), Arc::clone(text));
         let entry = self.statements.get_mut(&key)?;
         self.by_use.remove(&entry.used);
@@ -108,9 +112,12 @@ mod tests {
     fn of_more_statements_than_fit_the_least_recently_used_is_forgotten_and_stays_good() {
         let mut cache = StatementCache::new(2);
         let [a, b, c] = ["a", "b", "c"].map(|text| prepared_text(text, "ks"));
-        [&a, &b, &c].map(|statement| cache.keep(statement));
+        for statement in [&a, &b, &c] {
+            cache.keep(statement);
+        }
         assert_eq!(texts(&mut cache, &["a", "b", "c"]), [false, true, true]);
-        a.bind((1, "x")).expect("whoever holds a forgotten statement can use it");
+        a.bind((1, "x"))
+            .expect("whoever holds a forgotten statement can use it");
         // b is used again, so that c is the oldest when a comes back.
         texts(&mut cache, &["b"]);
         cache.keep(&a);
@@ -146,7 +153,10 @@ mod tests {
         let statement = prepared_text("a", "ks");
         cache.keep(&statement);
         let other = prepared_body(b"id", &[("k", TEXT), ("v", INT)]);
-        statement.preparation().learn_prepared(&other).expect_err("the markers changed");
+        statement
+            .preparation()
+            .learn_prepared(&other)
+            .expect_err("the markers changed");
         assert_eq!(texts(&mut cache, &["a"]), [false]);
         assert!(cache.is_empty());
     }

@@ -85,7 +85,10 @@ impl<'p> PageColumns<'p> {
     ///
     /// # Errors
     /// There is no such column, or `T` does not fit its type.
-    pub fn at<T: FromValue<'p>>(&self, index: usize) -> Result<ColumnValues<'_, 'p, T>, DecodeError> {
+    pub fn at<T: FromValue<'p>>(
+        &self,
+        index: usize,
+    ) -> Result<ColumnValues<'_, 'p, T>, DecodeError> {
         let Some(column) = self.columns.get(index) else {
             return Err(DecodeError::new(DecodeErrorKind::NoColumn));
         };
@@ -104,7 +107,10 @@ impl<'p> PageColumns<'p> {
     ///
     /// # Errors
     /// There is no such column, or `T` does not fit its type.
-    pub fn named<T: FromValue<'p>>(&self, name: &str) -> Result<ColumnValues<'_, 'p, T>, DecodeError> {
+    pub fn named<T: FromValue<'p>>(
+        &self,
+        name: &str,
+    ) -> Result<ColumnValues<'_, 'p, T>, DecodeError> {
         let place = self.columns.iter().position(|column| &*column.name == name);
         match place {
             Some(index) => self.at(index),
@@ -183,7 +189,10 @@ mod tests {
             name: name.into(),
             ty,
         };
-        vec![column("id", ColumnType::Int), column("name", ColumnType::Text)]
+        vec![
+            column("id", ColumnType::Int),
+            column("name", ColumnType::Text),
+        ]
     }
 
     /// Two rows: (1, "ab") and (null, "c").
@@ -217,7 +226,10 @@ mod tests {
     fn another_type_and_another_name_are_refused_at_once() {
         let (columns, cells) = (columns(), Bytes::from_static(CELLS));
         let page = PageColumns::new(&columns, 2, &cells).expect("whole");
-        let error = page.at::<i64>(0).expect_err("an int is no bigint").to_string();
+        let error = page
+            .at::<i64>(0)
+            .expect_err("an int is no bigint")
+            .to_string();
         assert!(error.contains("id"), "{error}");
         assert!(page.named::<i32>("nothing").is_err());
         assert!(page.at::<i32>(2).is_err());

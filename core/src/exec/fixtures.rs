@@ -440,9 +440,17 @@ pub(crate) fn prepared_text(text: &str, keyspace: &str) -> PreparedStatement {
 /// What a server says about a statement with these bind markers, the first being the key.
 pub(crate) fn prepared_body(id: &[u8], markers: &[(&str, u16)]) -> PreparedBody {
     let count = i32::try_from(markers.len()).expect("few");
-    let body = Body::default().int(4).short_bytes(id).int(1).int(count).int(1).short(0);
+    let body = Body::default()
+        .int(4)
+        .short_bytes(id)
+        .int(1)
+        .int(count)
+        .int(1)
+        .short(0);
     let frame = body.columns(markers).int(4).int(0).result();
-    let envelope = frame.parse(&ProtocolFeatures::default()).expect("our own frame");
+    let envelope = frame
+        .parse(&ProtocolFeatures::default())
+        .expect("our own frame");
     let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
         panic!("our own frame")
     };

@@ -67,7 +67,11 @@ impl Preparing {
             first_error: None,
         };
         // Without a connected node one request is made all the same, for the error it gives.
-        let places = if places.is_empty() { vec![None] } else { places };
+        let places = if places.is_empty() {
+            vec![None]
+        } else {
+            places
+        };
         let step = preparing.ask(places);
         (preparing, step)
     }

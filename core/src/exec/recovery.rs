@@ -114,62 +114,6 @@ impl<H: Clone> Execution<H> {
         }
     }
 
-<<<<<<< HEAD
-    /// Prepares a statement again where it was forgotten: once per statement and node.
-    fn handle_unprepared(&mut self, at: usize, id: Bytes, cluster: Cluster<'_, H>) {
-        let Some(preparation) = self.plan.kind.preparation(&id).cloned() else {
-            let error = match self.plan.kind {
-                StatementKind::TextWithValues(_) => UnpreparedError::Again { id },
-                _ => UnpreparedError::Foreign { id },
-            };
-            return self.fail_unprepared(at, error, cluster);
-        };
-        let version = self.features(at, cluster).version;
-        let Some(fibre) = self.fibre_mut(at) else {
-            return;
-        };
-        let past = fibre.past();
-        if past.prepared.contains(&id) {
-            return self.fail_unprepared(at, UnpreparedError::Again { id }, cluster);
-        }
-        past.preparing = Some(Arc::clone(&preparation));
-        // Before protocol version 5 a statement is prepared in the keyspace of its connection.
-        let keyspace = preparation
-            .keyspace()
-            .filter(|_| version == ProtocolVersion::V5);
-        self.prepare(at, Arc::clone(preparation.text()), keyspace.cloned());
-    }
-
-    pub(super) fn prepare(&mut self, at: usize, text: Arc<str>, keyspace: Option<Arc<str>>) {
-        let Some(fibre) = self.fibre_mut(at) else {
-            return;
-        };
-        fibre.state = FibreState::Preparing;
-        let Some(to) = fibre.target.clone() else {
-            return;
-        };
-        let (attempt, limit) = (fibre.attempt, fibre.limit);
-        let deadline = limit.or(self.plan.settings.deadline);
-        self.trouble().outputs.push_back(ExecutionOutput::Prepare {
-            attempt,
-            to,
-            text,
-            keyspace,
-            deadline,
-        });
-    }
-
-    fn fail_unprepared(&mut self, at: usize, error: UnpreparedError, cluster: Cluster<'_, H>) {
-        self.fail_for_good(
-            at,
-            RequestErrorKind::Unprepared(error),
-            Fate::Answered,
-            cluster,
-        );
-    }
-
-=======
->>>>>>> da4680e (wip: statements in the core)
     /// Takes the connection's word that there is no answer.
     fn handle_loss(&mut self, at: usize, error: AttemptError, cluster: Cluster<'_, H>) {
         let Some(fibre) = self.fibre(at) else { return };
@@ -209,7 +153,13 @@ impl<H: Clone> Execution<H> {
     }
 
     /// Asks the policy about a failed attempt and does what it says.
-    pub(super) fn fail(&mut self, at: usize, kind: RequestErrorKind, fate: Fate, cluster: Cluster<'_, H>) {
+    pub(super) fn fail(
+        &mut self,
+        at: usize,
+        kind: RequestErrorKind,
+        fate: Fate,
+        cluster: Cluster<'_, H>,
+    ) {
         self.note(at, kind.clone(), answered_or(&kind, fate), cluster);
         let class = FailureClass::of(&kind);
         let seed = self
@@ -442,7 +392,9 @@ impl<H: Clone> Execution<H> {
         };
         trouble.copies.push(Fibre::new(consistency));
         let copies = trouble.copies.len();
-        let pause = profile.speculative.pause_after(u8::try_from(copies).unwrap_or(u8::MAX));
+        let pause = profile
+            .speculative
+            .pause_after(u8::try_from(copies).unwrap_or(u8::MAX));
         trouble.copy_at = pause.and_then(|pause| now.checked_add(pause));
         self.dispatch(copies, target);
     }

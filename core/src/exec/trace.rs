@@ -108,7 +108,11 @@ impl TraceReading {
     }
 
     /// A trace without a duration or a beginning is still being written.
-    fn handle_session(&mut self, now: Instant, result: &QueryResult) -> Result<TraceStep, ResultError> {
+    fn handle_session(
+        &mut self,
+        now: Instant,
+        result: &QueryResult,
+    ) -> Result<TraceStep, ResultError> {
         let trace = match result.first::<Row<'_>>()? {
             Some(row) => session_of(self.id, &row).map_err(ResultError::Decode)?,
             None => None,

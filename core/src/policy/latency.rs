@@ -52,7 +52,11 @@ impl LatencyHistogram {
     /// It is never shorter than the true one, and at most a sixteenth longer. Zero and less ask for the shortest
     /// sample, a hundred and more for the longest.
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
-        let counts = || self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = || {
+            self.counts
+                .iter()
+                .map(|count| count.load(Ordering::Relaxed))
+        };
         let total: u64 = counts().map(u64::from).sum();
         let last = total.checked_sub(1)?;
         let rank = rank_of(percent, total).min(last);
@@ -80,7 +84,11 @@ fn rank_of(percent: f64, total: u64) -> u64 {
     // Parts of a million are exact enough for `99.9999`, and integers have no odd values.
     let parts = (percent.clamp(0.0, 100.0) * 10_000.0).round();
     // A number that is none is taken for zero; no other one is out of range here.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1,000,000 above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 0..=1,000,000 above"
+    )]
     let parts = parts as u64;
     let behind = u128::from(total) * u128::from(parts);
     u64::try_from(behind.div_ceil(1_000_000))
@@ -159,7 +167,9 @@ impl LatencyPause {
         self.histogram.record(sample);
         let samples = self.histogram.samples();
         // A walk over the buckets is too long for each request and short beside that many.
-        if samples == SAMPLES_MIN || samples.is_multiple_of(SAMPLES_BETWEEN) && SAMPLES_MIN < samples {
+        if samples == SAMPLES_MIN
+            || samples.is_multiple_of(SAMPLES_BETWEEN) && SAMPLES_MIN < samples
+        {
             let pause = self.histogram.percentile(self.percent).unwrap_or_default();
             let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
             self.pause.store(micros.max(1), Ordering::Relaxed);
@@ -196,17 +206,35 @@ mod tests {
     #[test]
     fn percentiles_are_durations_close_to_the_true_ones() {
         let histogram = of_millis(1..=100);
-        for (percent, expected) in [(50.0, 50.0), (99.0, 99.0), (100.0, 100.0), (1.0, 1.0), (0.0, 1.0)] {
+        for (percent, expected) in [
+            (50.0, 50.0),
+            (99.0, 99.0),
+            (100.0, 100.0),
+            (1.0, 1.0),
+            (0.0, 1.0),
+        ] {
             let found = millis(histogram.percentile(percent));
-            assert!(expected <= found && found < expected * 1.07, "{percent}: {found}");
+            assert!(
+                expected <= found && found < expected * 1.07,
+                "{percent}: {found}"
+            );
         }
     }
 
     #[test]
     fn percentiles_out_of_range_are_the_nearest_ones_and_nothing_has_none() {
         let histogram = of_millis(1..=100);
-        for (odd, sane) in [(150.0, 100.0), (-3.0, 0.0), (f64::NAN, 0.0), (f64::INFINITY, 100.0)] {
-            assert_eq!(histogram.percentile(odd), histogram.percentile(sane), "{odd}");
+        for (odd, sane) in [
+            (150.0, 100.0),
+            (-3.0, 0.0),
+            (f64::NAN, 0.0),
+            (f64::INFINITY, 100.0),
+        ] {
+            assert_eq!(
+                histogram.percentile(odd),
+                histogram.percentile(sane),
+                "{odd}"
+            );
         }
         assert_eq!(LatencyHistogram::new().percentile(50.0), None);
     }
@@ -217,7 +245,10 @@ mod tests {
         for micros in powers.flat_map(|power| [power - 1, power, power + power / 3]) {
             let last = last_of(bucket_of(micros));
             let known = micros < 1 << 36;
-            assert!(!known || micros <= last && last <= micros + micros / 16, "{micros} {last}");
+            assert!(
+                !known || micros <= last && last <= micros + micros / 16,
+                "{micros} {last}"
+            );
         }
         LatencyHistogram::new().record(Duration::MAX);
     }
@@ -227,7 +258,11 @@ mod tests {
         let pause = LatencyPause::new(99.0, 1);
         (0..SAMPLES_MIN).for_each(|_| pause.record(Duration::ZERO));
         assert_eq!(pause.histogram().percentile(50.0), Some(Duration::ZERO));
-        assert_eq!(pause.pause(), Some(Duration::from_micros(1)), "a pause of nothing would copy everything at once");
+        assert_eq!(
+            pause.pause(),
+            Some(Duration::from_micros(1)),
+            "a pause of nothing would copy everything at once"
+        );
     }
 
     #[test]

@@ -200,8 +200,12 @@ fn a_text_with_values_is_bound_once_its_text_is_prepared() {
     let texts: Vec<&str> = batch.texts_to_prepare().map(|text| &**text).collect();
     assert_eq!(texts, ["TYPED", "TYPED"]);
     assert!(matches!(batch.check_markers(), Err(BindError::NotPrepared)));
-    batch.bind_text(&prepared_text("OTHER", "ks")).expect("it is of no concern");
-    batch.bind_text(&prepared_text("TYPED", "ks")).expect("the values fit");
+    batch
+        .bind_text(&prepared_text("OTHER", "ks"))
+        .expect("it is of no concern");
+    batch
+        .bind_text(&prepared_text("TYPED", "ks"))
+        .expect("the values fit");
     batch.check_markers().expect("everything is prepared");
     batch.with_request(&settings(), Consistency::One, |request| {
         let RequestRef::Batch(batch) = request else {
@@ -215,7 +219,10 @@ fn a_text_with_values_is_bound_once_its_text_is_prepared() {
         assert_eq!(kinds, [false, true, true, true]);
         let last = batch.statements.last().expect("four");
         assert_eq!(last.values.count, 2);
-        assert_eq!(last.values.bytes, [0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 1, b'c']);
+        assert_eq!(
+            last.values.bytes,
+            [0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 1, b'c']
+        );
     });
 }
 
@@ -225,22 +232,36 @@ fn values_that_do_not_fit_their_text_are_told_and_leave_the_batch_as_it_was() {
     let error = batch.bind_text(&prepared_text("TYPED", "ks"));
     assert!(matches!(error, Err(BindError::Values(_))), "{error:?}");
     assert_eq!((batch.len(), batch.texts_to_prepare().count()), (1, 1));
-    assert!(!format!("{batch:?}").contains("no int"), "values are secrets");
+    assert!(
+        !format!("{batch:?}").contains("no int"),
+        "values are secrets"
+    );
 }
 
 #[test]
 fn a_statement_is_added_with_all_its_values_or_not_at_all() {
     let insert = prepared(b"p1", &[], None);
     let mut batch = Batch::logged();
-    batch.extend(&insert, (1..=3).map(|id| (id, "x"))).expect("they fit");
+    batch
+        .extend(&insert, (1..=3).map(|id| (id, "x")))
+        .expect("they fit");
     assert!(batch.push(&insert, (4,)).is_err(), "a value is missing");
-    assert!(batch.push(&insert, (4, "x", "y")).is_err(), "there is one too many");
-    batch.push_bound(&insert.bind((4, "bound")).expect("they fit")).expect("room");
+    assert!(
+        batch.push(&insert, (4, "x", "y")).is_err(),
+        "there is one too many"
+    );
+    batch
+        .push_bound(&insert.bind((4, "bound")).expect("they fit"))
+        .expect("room");
     let counts = batch.with_request(&settings(), Consistency::One, |request| {
         let RequestRef::Batch(batch) = request else {
             panic!("a batch")
         };
-        batch.statements.iter().map(|child| child.values.count).collect::<Vec<_>>()
+        batch
+            .statements
+            .iter()
+            .map(|child| child.values.count)
+            .collect::<Vec<_>>()
     });
     assert_eq!(counts, [2, 2, 2, 2]);
 }
@@ -265,7 +286,9 @@ fn the_first_statement_with_a_token_says_where_the_batch_goes() {
     let insert = PreparedStatement::new("INSERT".into(), Some("ks".into()), body, &known());
     let token = |key| insert.bind((key, "x")).expect("they fit").token();
     assert_ne!(token(1), token(2));
-    let batch = Batch::logged().add(&insert, (1, "x")).add(&insert, (2, "x"));
+    let batch = Batch::logged()
+        .add(&insert, (1, "x"))
+        .add(&insert, (2, "x"));
     assert_eq!(batch.route(&known()).map(|(_, token)| token), token(1));
     let text_first = Batch::logged().add("DELETE", ()).add(&insert, (2, "x"));
     assert_eq!(text_first.route(&known()).map(|(_, token)| token), token(2));
@@ -284,11 +307,12 @@ fn a_batch_tells_neither_a_metadata_id_nor_a_tablet_version() {
     };
     let encoded = |features: &ProtocolFeatures| {
         let mut out = Vec::new();
-        batch.with_request(&settings(), Consistency::One, |request| {
-            let options = crate::wire::request::RequestOptionsRef::default();
-            request.encode(&mut out, features, 1, &options)
-        })
-        .expect("it fits");
+        batch
+            .with_request(&settings(), Consistency::One, |request| {
+                let options = crate::wire::request::RequestOptionsRef::default();
+                request.encode(&mut out, features, 1, &options)
+            })
+            .expect("it fits");
         out
     };
     assert_eq!(encoded(&extended), encoded(&plain));

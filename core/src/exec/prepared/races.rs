@@ -104,9 +104,16 @@ impl World {
         let row: Vec<i32> = (1..=count).collect();
         let own = id_of(self.version);
         let body = match announced.id {
-            Some(id) if id == own && announced.skip_metadata => Body::default().int(2).int(4).int(count),
+            Some(id) if id == own && announced.skip_metadata => {
+                Body::default().int(2).int(4).int(count)
+            }
             Some(id) if id == own => Body::default().int(2).int(1).int(count).columns(columns),
-            _ => Body::default().int(2).int(9).int(count).short_bytes(&own).columns(columns),
+            _ => Body::default()
+                .int(2)
+                .int(9)
+                .int(count)
+                .short_bytes(&own)
+                .columns(columns),
         };
         cells(body, &[&row])
     }
@@ -118,9 +125,16 @@ impl World {
         };
         let announced = Some((&**self.statement.preparation(), shape));
         let result = QueryResult::parse(frame, &features, announced, None).expect("rows");
-        let names: Vec<&str> = result.columns().iter().map(|column| &*column.name).collect();
+        let names: Vec<&str> = result
+            .columns()
+            .iter()
+            .map(|column| &*column.name)
+            .collect();
         let own: Vec<&str> = NAMES[..version].iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, own, "rows are read by the columns of the version they were made by");
+        assert_eq!(
+            names, own,
+            "rows are read by the columns of the version they were made by"
+        );
     }
 
     fn learn_prepared(&self, version: usize) {
@@ -134,7 +148,11 @@ impl World {
         let shape = self.statement.shape();
         let columns = shape.columns().map_or(0, |columns| columns.len());
         if let Some(id) = shape.metadata_id() {
-            assert_eq!(**id, *id_of(columns), "an id beside columns of another version");
+            assert_eq!(
+                **id,
+                *id_of(columns),
+                "an id beside columns of another version"
+            );
         }
         assert!((1..=self.version).contains(&columns));
     }
@@ -145,13 +163,23 @@ impl World {
             self.act(Actor::Execution(0));
         }
         let shape = self.statement.shape();
-        assert_eq!(shape.metadata_id().map(|id| id.to_vec()), Some(id_of(self.version)));
-        assert_eq!(shape.columns().map(|columns| columns.len()), Some(self.version));
+        assert_eq!(
+            shape.metadata_id().map(|id| id.to_vec()),
+            Some(id_of(self.version))
+        );
+        assert_eq!(
+            shape.columns().map(|columns| columns.len()),
+            Some(self.version)
+        );
     }
 }
 
 /// Runs `check` with every order of steps in which each actor's own steps keep theirs.
-fn each_order(left: &mut Vec<(Actor, usize)>, so_far: &mut Vec<Actor>, check: &mut impl FnMut(&[Actor])) {
+fn each_order(
+    left: &mut Vec<(Actor, usize)>,
+    so_far: &mut Vec<Actor>,
+    check: &mut impl FnMut(&[Actor]),
+) {
     let mut ended = true;
     for at in 0..left.len() {
         let (actor, steps) = left[at];
@@ -183,7 +211,11 @@ fn run(with_ids: bool, actors: &[(Actor, usize)]) -> usize {
 
 #[test]
 fn two_executions_around_a_change_are_each_read_by_their_own_columns_in_every_order() {
-    let actors = [(Actor::Execution(0), 3), (Actor::Execution(1), 3), (Actor::Alter, 2)];
+    let actors = [
+        (Actor::Execution(0), 3),
+        (Actor::Execution(1), 3),
+        (Actor::Alter, 2),
+    ];
     assert_eq!(run(true, &actors), 560);
 }
 
@@ -215,7 +247,10 @@ fn an_execution_that_waits_keeps_the_pair_it_was_built_with() {
     };
     for _attempt in 0..2 {
         let announced = built.announce(&features);
-        assert_eq!((announced.id, announced.skip_metadata), (Some(&b"h1"[..]), true));
+        assert_eq!(
+            (announced.id, announced.skip_metadata),
+            (Some(&b"h1"[..]), true)
+        );
         let answer = world.serve(&built);
         world.read(&built, &answer, 2);
         world.check_pair();

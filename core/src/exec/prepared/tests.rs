@@ -356,11 +356,18 @@ fn columns_that_were_not_told_when_preparing_are_learned_with_the_first_rows() {
     };
     let seen = statement.shape();
     assert!(!seen.announce(&extended).skip_metadata);
-    let first = learn(&statement, &seen, &rows_changed(b"h2", &["role", "super", "login"]));
+    let first = learn(
+        &statement,
+        &seen,
+        &rows_changed(b"h2", &["role", "super", "login"]),
+    );
     assert_eq!(first.columns().len(), 3);
     let seen = statement.shape();
     let announced = seen.announce(&extended);
-    assert_eq!((announced.id, announced.skip_metadata), (Some(&b"h2"[..]), true));
+    assert_eq!(
+        (announced.id, announced.skip_metadata),
+        (Some(&b"h2"[..]), true)
+    );
     let bare = cells(Body::default().int(2).int(4).int(3), &[&[1, 2, 3]]);
     let second = learn(&statement, &seen, &bare);
     assert_eq!(second.one::<(i32, i32, i32)>().expect("one"), (1, 2, 3));
@@ -382,11 +389,19 @@ fn in_a_mixed_cluster_each_node_is_told_what_it_can_read_and_only_the_newer_ones
     assert_eq!(told(&seen, &new), (None, false));
     learn(&statement, &seen, &rows_changed(b"h1", &["a"]));
     let seen = statement.shape();
-    assert_eq!(told(&seen, &old), (None, false), "an older node is told nothing");
+    assert_eq!(
+        told(&seen, &old),
+        (None, false),
+        "an older node is told nothing"
+    );
     let plain = rows(&["a"], &[&[1]], None);
     let read = QueryResult::parse(&plain, &old, Some((statement.preparation(), &seen)), None);
     assert_eq!(read.expect("rows").one::<(i32,)>().expect("one"), (1,));
-    assert_eq!(pair(&statement), (1, Some(b"h1".to_vec())), "and teaches nothing");
+    assert_eq!(
+        pair(&statement),
+        (1, Some(b"h1".to_vec())),
+        "and teaches nothing"
+    );
     assert_eq!(told(&statement.shape(), &new), (Some(b"h1".to_vec()), true));
 }
 
@@ -399,7 +414,11 @@ fn an_id_without_its_columns_fails_the_request_and_is_told_once() {
     };
     let seen = statement.shape();
     let odd = || {
-        let body = Body::default().int(2).int(12).int(1).short_bytes(b"\xab\xcd");
+        let body = Body::default()
+            .int(2)
+            .int(12)
+            .int(1)
+            .short_bytes(b"\xab\xcd");
         let announced = Some((&**statement.preparation(), &seen));
         let error = QueryResult::parse(&body.int(0).result(), &features, announced, None);
         let error = error.expect_err("a server that contradicts itself");
@@ -411,7 +430,10 @@ fn an_id_without_its_columns_fails_the_request_and_is_told_once() {
         assert!(odd().is_none(), "once is enough");
     }
     assert_eq!(pair(&statement), (1, Some(b"h1".to_vec())));
-    assert!(seen.announce(&features).skip_metadata, "the next request tells the old id");
+    assert!(
+        seen.announce(&features).skip_metadata,
+        "the next request tells the old id"
+    );
     learn(&statement, &seen, &rows_changed(b"h2", &["a", "b"]));
     assert!(odd().is_some(), "after good news it is worth telling again");
 }
@@ -489,7 +511,11 @@ fn learn(
     .expect("our own frame")
 }
 
-pub(super) fn relearn(statement: &PreparedStatement, result: &[(&str, u16)], metadata_id: Option<&[u8]>) {
+pub(super) fn relearn(
+    statement: &PreparedStatement,
+    result: &[(&str, u16)],
+    metadata_id: Option<&[u8]>,
+) {
     let features = ProtocolFeatures {
         metadata_id: metadata_id.is_some(),
         ..ProtocolFeatures::default()

@@ -97,7 +97,10 @@ fn when_all_nodes_refuse_every_shard_is_asked_and_the_first_error_reported() {
         assert!(matches!(step, PreparingStep::Wait), "{step:?}");
     }
     let error = ended(preparing.handle_outcome(refused("a shard"), &routing)).expect_err("refused");
-    assert_eq!(error.server_error().map(|error| &*error.message), Some("the first"));
+    assert_eq!(
+        error.server_error().map(|error| &*error.message),
+        Some("the first")
+    );
 }
 
 #[test]
@@ -108,7 +111,11 @@ fn one_bad_shard_of_each_node_is_made_good_by_the_second_round() {
         preparing.handle_outcome(refused("one bad shard"), &routing);
     }
     for at in 0..6 {
-        let outcome = if at % 2 == 0 { refused("again") } else { body(b"1") };
+        let outcome = if at % 2 == 0 {
+            refused("again")
+        } else {
+            body(b"1")
+        };
         let step = preparing.handle_outcome(outcome, &routing);
         if at == 5 {
             ended(step).expect("prepared");

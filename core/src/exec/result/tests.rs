@@ -156,7 +156,12 @@ fn conditional(applied: u8, cells: &[Option<i32>]) -> ResponseFrame {
     let columns = [("[applied]", BOOLEAN), ("v", INT), ("w", INT)];
     let columns = &columns[..=cells.len()];
     let count = i32::try_from(columns.len()).expect("few");
-    let body = Body::default().int(2).int(1).int(count).columns(columns).int(1);
+    let body = Body::default()
+        .int(2)
+        .int(1)
+        .int(count)
+        .columns(columns)
+        .int(1);
     let body = body.bytes(&[applied]);
     let put = |body: Body, cell: &Option<i32>| match cell {
         Some(value) => body.bytes(&value.to_be_bytes()),
@@ -168,11 +173,16 @@ fn conditional(applied: u8, cells: &[Option<i32>]) -> ResponseFrame {
 #[test]
 fn the_row_that_a_conditional_statement_found_stands_behind_the_mark() {
     let refused = read(&conditional(0, &[Some(7), None]));
-    assert_eq!(refused.previous::<(i32, Option<i32>)>().expect("typed"), Some((7, None)));
+    assert_eq!(
+        refused.previous::<(i32, Option<i32>)>().expect("typed"),
+        Some((7, None))
+    );
     let row: Row<'_> = refused.previous().expect("dynamic").expect("a row");
     assert_eq!(row.read::<i32>("v").expect("an int"), 7);
     assert!(!row.has("[applied]"));
-    let error = refused.previous::<(String, i32)>().expect_err("an int is no text");
+    let error = refused
+        .previous::<(String, i32)>()
+        .expect_err("an int is no text");
     assert!(matches!(error, ResultError::Type(_)), "{error:?}");
     // No row was there: all its columns are null.
     let nothing = read(&conditional(0, &[None, None]));
@@ -182,7 +192,10 @@ fn the_row_that_a_conditional_statement_found_stands_behind_the_mark() {
     assert!(bare.applied().expect("a mark"));
     assert_eq!(bare.previous::<(i32, i32)>().expect("no row"), None);
     let plain = read(&rows(&["a"], &[&[1]], None));
-    assert!(matches!(plain.previous::<(i32,)>(), Err(ResultError::NotConditional)));
+    assert!(matches!(
+        plain.previous::<(i32,)>(),
+        Err(ResultError::NotConditional)
+    ));
 }
 
 #[test]
@@ -191,7 +204,10 @@ fn a_page_can_be_read_column_by_column() {
     let columns = result.by_column().expect("a page");
     let b: Result<Vec<i32>, _> = columns.named("b").expect("ints").collect();
     assert_eq!(b.expect("ints"), [2, 4]);
-    assert!(matches!(read(&void()).by_column(), Err(ResultError::NotRows)));
+    assert!(matches!(
+        read(&void()).by_column(),
+        Err(ResultError::NotRows)
+    ));
 }
 
 #[test]

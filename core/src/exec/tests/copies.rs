@@ -143,7 +143,10 @@ fn a_request_slower_than_most_of_those_before_it_is_copied() {
         done(drive.answer(void()));
         assert!(!drive.execution.won_by_copy());
     }
-    assert_eq!(slow, 100, "once there are enough samples every request is watched");
+    assert_eq!(
+        slow, 100,
+        "once there are enough samples every request is watched"
+    );
     let mut drive = Drive::new(Setup {
         profile: ExecutionProfile {
             speculative,

@@ -33,7 +33,10 @@ fn sent_at(seen: &[Seen]) -> (u16, Consistency) {
 fn too_few_live_replicas_are_asked_again_at_what_they_can_give() {
     let mut drive = lowering(Consistency::All);
     assert_eq!(sent_at(&drive.start()), (0, Consistency::All));
-    assert_eq!(sent_at(&drive.answer(unavailable(2))), (0, Consistency::Two));
+    assert_eq!(
+        sent_at(&drive.answer(unavailable(2))),
+        (0, Consistency::Two)
+    );
     let error = failed(drive.answer(unavailable(1)));
     assert_eq!(error.attempts().len(), 2, "it is lowered once");
 
@@ -51,7 +54,10 @@ fn too_few_live_replicas_are_asked_again_at_what_they_can_give() {
 fn a_write_that_a_replica_has_is_an_empty_success_under_the_lowering_policy() {
     let mut drive = lowering(Consistency::Quorum);
     drive.start();
-    assert_eq!(done(drive.answer(write_timeout("SIMPLE"))).body, void().body);
+    assert_eq!(
+        done(drive.answer(write_timeout("SIMPLE"))).body,
+        void().body
+    );
 }
 
 #[test]
@@ -59,7 +65,10 @@ fn every_page_starts_at_the_consistency_of_the_statement() {
     for _page in 0..3 {
         let mut drive = lowering(Consistency::All);
         assert_eq!(sent_at(&drive.start()), (0, Consistency::All));
-        assert_eq!(sent_at(&drive.answer(unavailable(1))), (0, Consistency::One));
+        assert_eq!(
+            sent_at(&drive.answer(unavailable(1))),
+            (0, Consistency::One)
+        );
         done(drive.answer(rows(&["a"], &[&[1]], Some(b"more"))));
     }
 }
@@ -92,21 +101,24 @@ fn an_error_is_ignored_after_any_number_of_attempts() {
         for _ in 0..before {
             sent_to(&drive.answer(overloaded()));
         }
-        assert_eq!(done(drive.answer(overloaded())).body, void().body, "{before}");
+        assert_eq!(
+            done(drive.answer(overloaded())).body,
+            void().body,
+            "{before}"
+        );
     }
 }
 
 #[test]
 fn every_attempt_of_a_request_carries_one_timestamp() {
     let mut asked = 0;
-    let settings = Statement::new("INSERT").options().settle(
-        instant(),
-        &ExecutionProfile::default(),
-        || {
-            asked += 1;
-            1000 + asked
-        },
-    );
+    let settings =
+        Statement::new("INSERT")
+            .options()
+            .settle(instant(), &ExecutionProfile::default(), || {
+                asked += 1;
+                1000 + asked
+            });
     let timestamp = |consistency| match settings.query("INSERT", consistency, None) {
         RequestRef::Query { params, .. } => params.timestamp,
         _ => panic!("a QUERY"),

@@ -15,7 +15,12 @@ fn read(frame: &ResponseFrame) -> QueryResult {
 
 /// A row of the sessions; without a duration the trace is still being written.
 fn session(duration: Option<i32>) -> QueryResult {
-    let body = Body::default().int(2).int(1).int(7).string("ks").string("t");
+    let body = Body::default()
+        .int(2)
+        .int(1)
+        .int(7)
+        .string("ks")
+        .string("t");
     let columns = [
         ("client", INET),
         ("command", TEXT_ID),
@@ -25,10 +30,17 @@ fn session(duration: Option<i32>) -> QueryResult {
     let body = columns
         .iter()
         .fold(body, |body, (name, ty)| body.string(name).short(*ty));
-    let body = body.string("parameters").short(0x0021).short(TEXT_ID).short(TEXT_ID);
+    let body = body
+        .string("parameters")
+        .short(0x0021)
+        .short(TEXT_ID)
+        .short(TEXT_ID);
     let body = body.string("request").short(TEXT_ID);
     let body = body.string("started_at").short(TIMESTAMP).int(1);
-    let body = body.bytes(&[127, 0, 0, 1]).bytes(b"QUERY").bytes(&[127, 0, 0, 2]);
+    let body = body
+        .bytes(&[127, 0, 0, 1])
+        .bytes(b"QUERY")
+        .bytes(&[127, 0, 0, 2]);
     let body = match duration {
         Some(micros) => body.bytes(&micros.to_be_bytes()),
         None => body.int(-1),
@@ -45,9 +57,25 @@ fn events() -> QueryResult {
         ("source_elapsed", INT),
         ("thread", TEXT_ID),
     ];
-    let body = Body::default().int(2).int(1).int(4).columns(&columns).int(2);
-    let body = body.bytes(b"Parsing").bytes(&[127, 0, 0, 2]).bytes(&3_i32.to_be_bytes()).bytes(b"shard 0");
-    read(&body.bytes(b"Done").bytes(&[127, 0, 0, 2]).bytes(&9_i32.to_be_bytes()).int(-1).result())
+    let body = Body::default()
+        .int(2)
+        .int(1)
+        .int(4)
+        .columns(&columns)
+        .int(2);
+    let body = body
+        .bytes(b"Parsing")
+        .bytes(&[127, 0, 0, 2])
+        .bytes(&3_i32.to_be_bytes())
+        .bytes(b"shard 0");
+    read(
+        &body
+            .bytes(b"Done")
+            .bytes(&[127, 0, 0, 2])
+            .bytes(&9_i32.to_be_bytes())
+            .int(-1)
+            .result(),
+    )
 }
 
 #[track_caller]
@@ -62,7 +90,9 @@ fn asked(step: TraceStep) -> String {
 fn a_trace_that_is_still_written_is_asked_for_again_after_growing_pauses() {
     let (id, mut now) = (Uuid::from_u128(7), instant());
     let mut reading = TraceReading::new(now, id, Duration::from_secs(2));
-    assert!(asked(reading.ask()).ends_with(&format!("system_traces.sessions WHERE session_id = {id}")));
+    assert!(
+        asked(reading.ask()).ends_with(&format!("system_traces.sessions WHERE session_id = {id}"))
+    );
     let mut pauses = Vec::new();
     for _ in 0..2 {
         let TraceStep::Pause(until) = reading.handle_result(now, &session(None)) else {
@@ -77,12 +107,18 @@ fn a_trace_that_is_still_written_is_asked_for_again_after_growing_pauses() {
     let TraceStep::Done(Ok(trace)) = reading.handle_result(now, &events()) else {
         panic!("it is ready")
     };
-    assert_eq!((trace.id, trace.duration), (id, Duration::from_micros(1_500)));
+    assert_eq!(
+        (trace.id, trace.duration),
+        (id, Duration::from_micros(1_500))
+    );
     assert_eq!(trace.parameters, [("query".into(), "x".into())]);
     assert_eq!(trace.request.as_deref(), Some("Execute CQL3 query"));
     let steps: Vec<&str> = trace.events.iter().map(|event| &*event.activity).collect();
     assert_eq!(steps, ["Parsing", "Done"]);
-    assert_eq!(trace.events[1].source_elapsed, Some(Duration::from_micros(9)));
+    assert_eq!(
+        trace.events[1].source_elapsed,
+        Some(Duration::from_micros(9))
+    );
     assert_eq!(trace.events[1].thread, None);
 }
 
@@ -98,7 +134,10 @@ fn a_trace_that_never_is_ready_ends_at_the_limit() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(matches!(error, ResultError::TraceNotReady { .. }), "{error:?}");
+    assert!(
+        matches!(error, ResultError::TraceNotReady { .. }),
+        "{error:?}"
+    );
     assert_eq!(now.duration_since(start), Duration::from_millis(20));
 }
 
@@ -106,5 +145,8 @@ fn a_trace_that_never_is_ready_ends_at_the_limit() {
 fn an_answer_that_is_no_trace_is_an_error() {
     let mut reading = TraceReading::new(instant(), Uuid::nil(), Duration::from_secs(1));
     let step = reading.handle_result(instant(), &read(&rows(&["a"], &[&[1]], None)));
-    assert!(matches!(step, TraceStep::Done(Err(ResultError::Decode(_)))), "{step:?}");
+    assert!(
+        matches!(step, TraceStep::Done(Err(ResultError::Decode(_)))),
+        "{step:?}"
+    );
 }

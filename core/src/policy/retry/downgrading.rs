@@ -24,9 +24,7 @@ impl RetryPolicy for DowngradingRetry {
             | FailureClass::ServerError
             | FailureClass::Truncate => next_if(failure.is_safe()),
             FailureClass::Bootstrapping => RetryDecision::Next,
-            FailureClass::Unavailable
-            | FailureClass::ReadTimeout
-            | FailureClass::WriteTimeout
+            FailureClass::Unavailable | FailureClass::ReadTimeout | FailureClass::WriteTimeout
                 if !was_lowered(failure) =>
             {
                 lower(failure)

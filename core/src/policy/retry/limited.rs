@@ -107,5 +107,8 @@ fn may_help(failure: &Failure<'_>, retries_max: u16) -> bool {
         FailureClass::ReadTimeout | FailureClass::ReadFailure => true,
         _ => failure.is_safe(),
     };
-    failure.history.retries() < retries_max && !hopeless && harmless && !failure.is_conditional_write_timeout()
+    failure.history.retries() < retries_max
+        && !hopeless
+        && harmless
+        && !failure.is_conditional_write_timeout()
 }
