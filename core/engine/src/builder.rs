@@ -10,6 +10,8 @@ use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 #[cfg(feature = "rustls-023")]
 use messina_core::conn::tls::TlsPlan;
+use messina_core::exec::cache::StatementCache;
+use messina_core::exec::preparing::PrepareOn;
 use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
 use messina_core::policy::address::AddressTranslator;
 use messina_core::policy::auth::{Credentials, PlainCredentials};
@@ -156,6 +158,18 @@ impl<R: Runtime> SessionBuilder<R> {
         self
     }
 
+    /// Says on which nodes a statement is prepared before it is used. Default: on all.
+    pub fn prepare_on(mut self, on: PrepareOn) -> Self {
+        self.config.prepare_on = on;
+        self
+    }
+
+    /// Remembers up to so many statements for [`Session::prepare_cached`]; zero remembers none. Default: 1,000.
+    pub fn statements_cached(mut self, statements_max: usize) -> Self {
+        self.config.statements_cached_max = statements_max;
+        self
+    }
+
     /// Says what must be connected before `build` returns.
     pub fn ready(mut self, rule: ReadinessRule) -> Self {
         self.config.ready = rule;
@@ -242,7 +256,7 @@ impl<R: Runtime> SessionBuilder<R> {
             Arc::clone(&counters),
             settings,
         );
-        let keyspace = Mutex::new(config.keyspace.clone());
+        let statements = StatementCache::new(config.statements_cached_max);
         runtime.spawn(task);
         let session = Session::of(Shared {
             clock: WallClock::new(&runtime),
@@ -254,7 +268,8 @@ impl<R: Runtime> SessionBuilder<R> {
             mailbox,
             notes,
             counters,
-            keyspace,
+            statements: Mutex::new(statements),
+            drift: Mutex::default(),
             seed: random.next_u64(),
             requests: AtomicU64::new(0),
             last_timestamp: AtomicI64::new(0),

@@ -59,6 +59,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) coordinator: Option<Coordinator>,
     /// What failed before the answer came.
     pub(crate) attempts: &'a [Attempt],
+    /// Whether a copy of the request brought it.
+    pub(crate) won_by_copy: bool,
 }
 
 /// A request that waits for the answer of the first node asked.
@@ -108,6 +110,7 @@ impl<R: Runtime> Call<R> {
                         features,
                         coordinator,
                         attempts: &[],
+                        won_by_copy: false,
                     },
                 ))
             }
@@ -252,6 +255,7 @@ impl<R: Runtime> Call<R> {
                 features: &features,
                 coordinator,
                 attempts,
+                won_by_copy: winding.execution.won_by_copy(),
             },
         ))
     }

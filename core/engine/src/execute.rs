@@ -4,16 +4,20 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use messina_core::cluster::AgreementOutcome;
 use messina_core::error::request::{RequestError, RequestErrorKind};
+use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
+use messina_core::exec::batch::Batch;
 use messina_core::exec::result::QueryResult;
 use messina_core::exec::statement::Bound;
 use messina_core::types::ToRow;
 
 use crate::call::{Aim, Answer, Call};
+use crate::prepare::prepare_cached;
 use crate::promise::Outcome;
 use crate::runtime::Runtime;
 use crate::session::Shared;
@@ -65,9 +69,9 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         let State::Calling(call) = &mut self.state else {
             return self.poll_settling(cx);
         };
-        match ready!(call.poll(self.shared, source, cx, |source, answer| read(
-            source, answer
-        ))) {
+        let shared = self.shared;
+        let read = |source: &_, answer: Answer<'_>| read(shared, source, answer);
+        match ready!(call.poll(shared, source, cx, read)) {
             Ok(result) if needs_settling(&result) => {
                 self.settle(result);
                 self.poll_settling(cx)
@@ -103,7 +107,12 @@ impl<'s, R: Runtime> Exchange<'s, R> {
             return Poll::Pending;
         };
         match &mut settling.wait {
-            Wait::Agreement(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
+            Wait::Agreement(outcome) => {
+                let outcome = ready!(Pin::new(outcome).poll(cx));
+                if let (Some(outcome), Some(result)) = (outcome, settling.result.take()) {
+                    settling.result = Some(result.with_agreement(outcome));
+                }
+            }
             Wait::Keyspace(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
         }
         let late = || {
@@ -121,20 +130,38 @@ fn needs_settling(result: &QueryResult) -> bool {
 
 /// Reads the answer to a statement.
 #[inline(always)]
-pub(crate) fn read<S: Source>(source: &S, answer: Answer<'_>) -> Result<QueryResult, RequestError> {
+pub(crate) fn read<R: Runtime, S: Source>(
+    shared: &Shared<R>,
+    source: &S,
+    answer: Answer<'_>,
+) -> Result<QueryResult, RequestError> {
     let Answer {
         frame,
         features,
         coordinator,
         attempts,
+        won_by_copy,
     } = answer;
-    let result = QueryResult::parse(frame, features, source.announced(), coordinator);
-    if attempts.is_empty() {
-        return result.map_err(RequestError::from);
+    match QueryResult::parse(frame, features, source.announced(), coordinator) {
+        Ok(result) if attempts.is_empty() && !won_by_copy => Ok(result),
+        Ok(result) if won_by_copy => Ok(result.with_attempts(attempts).with_copy()),
+        Ok(result) => Ok(result.with_attempts(attempts)),
+        Err(error) => Err(unreadable(shared, source, error)),
     }
-    result
-        .map(|result| result.with_attempts(attempts))
-        .map_err(RequestError::from)
+}
+
+/// Tells operators of an answer that cannot be read, where that is worth telling.
+#[cold]
+fn unreadable<R: Runtime>(
+    shared: &Shared<R>,
+    source: &impl Source,
+    error: ResultError,
+) -> RequestError {
+    let statement = source.announced().map(|(statement, _)| statement);
+    if let Some(note) = statement.and_then(|statement| statement.learn_unreadable(&error)) {
+        shared.notes.push(note);
+    }
+    error.into()
 }
 
 /// A request of `execute`; nothing is sent before the first poll, and dropping it gives the request up.
@@ -190,12 +217,21 @@ pub(crate) async fn run<R: Runtime>(
     std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
 }
 
-/// Runs a batch.
+/// Runs a batch, after preparing the texts with values in it.
 pub(crate) async fn batch<R: Runtime>(
     shared: &Shared<R>,
-    mut source: BatchSource,
+    batch: &Batch,
 ) -> Result<QueryResult, RequestError> {
-    source.0.check().map_err(RequestError::from)?;
+    batch.check()?;
+    let mut batch = batch.clone();
+    loop {
+        let Some(text) = batch.texts_to_prepare().next().cloned() else {
+            break;
+        };
+        let prepared = prepare_cached(shared, text).await?;
+        batch.bind_text(&prepared)?;
+    }
+    let mut source = BatchSource(Arc::new(batch));
     let mut exchange = Exchange::new(shared, false);
     std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
 }

@@ -32,6 +32,7 @@ mod metrics;
 pub mod net;
 mod notes;
 mod pager;
+mod pipeline;
 mod prepare;
 mod promise;
 mod published;
@@ -42,6 +43,7 @@ mod snapshot;
 mod source;
 #[cfg(feature = "rustls-023")]
 pub mod tls;
+mod trace;
 mod wall_clock;
 
 pub use messina_core as core;

@@ -40,6 +40,9 @@ pub struct Pages<'s, R: Runtime> {
     what: What<'s>,
     paging: Paging,
     call: Option<Call<R>>,
+    prefetch: bool,
+    /// What became of the page that was asked for ahead of its time, if it came before anybody wanted it.
+    ahead: Option<Result<Page, RequestError>>,
 }
 
 /// Binds the values that a text came with.
@@ -103,7 +106,19 @@ impl<'s, R: Runtime> Pages<'s, R> {
             what,
             paging: Paging::resume(resume),
             call: None,
+            prefetch: false,
+            ahead: None,
         }
+    }
+
+    /// Asks for one page ahead while the one before it is being read. Off by default, because a reader that stops early
+    /// has then asked for a page in vain.
+    ///
+    /// The limit on the time of that page runs from then on.
+    #[must_use]
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.prefetch = prefetch;
+        self
     }
 
     /// Fetches the next page; none behind the last one.
@@ -122,8 +137,33 @@ impl<'s, R: Runtime> Pages<'s, R> {
     }
 
     fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Page>, RequestError>> {
-        let Some(next) = self.paging.next() else {
+        if !self.paging.more() {
             return Poll::Ready(Ok(None));
+        }
+        let page = match self.ahead.take() {
+            Some(page) => page,
+            None => ready!(self.poll_fetch(cx)),
+        };
+        let page = page.and_then(|page| match self.paging.handle_page(&page) {
+            Ok(()) => Ok(page),
+            Err(error) => Err(RequestError::from(error)),
+        });
+        if page.is_err() {
+            self.paging.handle_failure();
+        } else if self.prefetch
+            && self.paging.more()
+            && let Poll::Ready(next) = self.poll_fetch(cx)
+        {
+            self.ahead = Some(next);
+        }
+        Poll::Ready(page.map(Some))
+    }
+
+    /// Fetches the page that is next.
+    fn poll_fetch(&mut self, cx: &mut Context<'_>) -> Poll<Result<Page, RequestError>> {
+        let Some(next) = self.paging.next() else {
+            let kind = RequestErrorKind::Internal("a page behind the last one is fetched");
+            return Poll::Ready(Err(RequestError::new(kind)));
         };
         let aim = Aim {
             prefer: next.prefer,
@@ -173,16 +213,21 @@ impl<'s, R: Runtime> Pages<'s, R> {
                 return Poll::Ready(Err(error.take().unwrap_or_else(again)));
             }
         };
-        let page = ready!(page);
-        self.call = None;
-        let page = page.and_then(|page| match self.paging.handle_page(&page) {
-            Ok(()) => Ok(page),
-            Err(error) => Err(RequestError::from(error)),
-        });
-        if page.is_err() {
-            self.paging.handle_failure();
+        if page.is_ready() {
+            self.call = None;
         }
-        Poll::Ready(page.map(Some))
+        page
+    }
+}
+
+impl<R: Runtime> Unpin for Pages<'_, R> {}
+
+/// The pages as a stream. An error is an item in the place of its page, which is next again.
+impl<R: Runtime> Stream for Pages<'_, R> {
+    type Item = Result<Page, RequestError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_page(cx).map(Result::transpose)
     }
 }
 
@@ -203,7 +248,9 @@ fn poll_call<R: Runtime>(
     cx: &mut Context<'_>,
 ) -> Poll<Result<Page, RequestError>> {
     let call = call.get_or_insert_with(|| Call::new(aim));
-    call.poll(shared, &mut source, cx, read)
+    call.poll(shared, &mut source, cx, |source, answer| {
+        read(shared, source, answer)
+    })
 }
 
 /// A text with values of a type that is forgotten, so that the pages have no type parameter for it.
@@ -317,6 +364,19 @@ where
             rows: VecDeque::new(),
             failed: None,
         }
+    }
+
+    /// Asks for one page ahead while the one before it is being read; see [`Pages::prefetch`].
+    #[must_use]
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.pages = self.pages.map(|pages| pages.prefetch(prefetch));
+        self
+    }
+
+    /// Returns where the next page starts, to go on from there at another time: rows that were decoded and not taken
+    /// yet lie before it.
+    pub fn state(&self) -> Option<&PagingState> {
+        self.pages.as_ref()?.state()
     }
 
     /// Returns the next row; none behind the last one.

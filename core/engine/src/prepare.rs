@@ -1,16 +1,16 @@
-//! Prepares a text on the nodes of the cluster, all at once.
-//! What one node answers is checked here against the others; how a PREPARE travels is `call`'s.
+//! Prepares a text on the nodes of the cluster. On which, and what their answers mean together, is decided by the core;
+//! how a PREPARE travels is `call`'s.
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use messina_core::error::request::{RequestError, RequestErrorKind, UnpreparedError};
+use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::exec::prepared::PreparedStatement;
+use messina_core::exec::preparing::{Preparing, PreparingStep};
 use messina_core::exec::targets::Planned;
-use messina_core::routing::{HostIdx, Routing, Shard};
+use messina_core::routing::Routing;
 use messina_core::wire::{PreparedBody, Response, ResultBody};
 
 use crate::call::{Aim, Answer, Call};
@@ -20,102 +20,128 @@ use crate::session::Shared;
 use crate::shape::shape_cell;
 use crate::source::PrepareSource;
 
-/// How long the other nodes may take once one has answered well: long enough for healthy ones, and a slow one only
-/// learns the statement later.
-const STRAGGLERS: Duration = Duration::from_millis(500);
+/// How often a text is prepared anew because the keyspace changed meanwhile: a session that changes it all the time is
+/// told what the last round brought.
+const ROUNDS_MAX: u8 = 3;
 
-/// Prepares `text` on every node, and succeeds when one of them does.
+/// Prepares `text` as the settings say, and remembers the statement.
 pub(crate) async fn prepare<R: Runtime>(
     shared: &Shared<R>,
     text: Arc<str>,
 ) -> Result<PreparedStatement, RequestError> {
-    let routing = shared.published.snapshot();
-    let body = match round(shared, &text, nodes(&routing)).await {
-        Ok(body) => body,
-        Err(error) => {
-            // A node may have one bad shard; every other one is asked before the first error is reported.
-            let shards = shards(&routing);
-            if shards.is_empty() {
-                return Err(error);
-            }
-            round(shared, &text, shards).await.map_err(|_| error)?
+    let mut rounds = 0;
+    loop {
+        let routing = shared.published.snapshot();
+        let outcome = Rounds::new(shared, &text, &routing).run().await;
+        rounds += 1;
+        // Nodes asked before and after a change of the keyspace have understood different statements.
+        let changed = shared.published.routing().keyspace != routing.keyspace;
+        if changed && rounds < ROUNDS_MAX {
+            continue;
         }
-    };
-    let routing = shared.published.routing();
-    let keyspace = shared.keyspace();
-    Ok(PreparedStatement::new(text, keyspace, body, &routing).with_shape_cell(shape_cell))
+        let (body, now) = (outcome?, shared.published.routing());
+        let keyspace = routing.keyspace.clone();
+        let statement = PreparedStatement::new(text, keyspace, body, &now);
+        let statement = statement.with_shape_cell(shape_cell);
+        shared.statements().keep(&statement);
+        return Ok(statement);
+    }
 }
 
-/// Asks every place at once; the first good answer counts, and all good answers must have the same id.
-async fn round<R: Runtime>(
+/// Finds the statement of `text` among those prepared before, or prepares it.
+pub(crate) async fn prepare_cached<R: Runtime>(
     shared: &Shared<R>,
-    text: &Arc<str>,
-    places: Vec<Planned>,
-) -> Result<PreparedBody, RequestError> {
-    let mut source = PrepareSource {
-        text: Arc::clone(text),
-    };
-    // Without a connected node one call is made all the same, for the error it gives.
-    let aims = if places.is_empty() {
-        vec![None]
-    } else {
-        places.into_iter().map(Some).collect()
-    };
-    let call = |only| {
-        Some(Call::new(Aim {
-            only,
-            ..Aim::default()
-        }))
-    };
-    let mut calls: Vec<Option<Call<R>>> = aims.into_iter().map(call).collect();
-    let mut found: Option<PreparedBody> = None;
-    let mut first_error = None;
-    let mut stragglers = None;
-    poll_fn(|cx| {
-        for call in &mut calls {
-            let Some(Poll::Ready(answer)) = call
+    text: Arc<str>,
+) -> Result<PreparedStatement, RequestError> {
+    match shared.find_statement(&text) {
+        Some(statement) => Ok(statement),
+        None => prepare(shared, text).await,
+    }
+}
+
+/// The requests of one statement's preparation.
+struct Rounds<'s, R: Runtime> {
+    shared: &'s Shared<R>,
+    routing: &'s Routing<Arc<Lane>>,
+    source: PrepareSource,
+    preparing: Preparing,
+    calls: Vec<Option<Call<R>>>,
+    stragglers: Option<Pin<Box<R::Sleep>>>,
+}
+
+impl<'s, R: Runtime> Rounds<'s, R> {
+    fn new(shared: &'s Shared<R>, text: &Arc<str>, routing: &'s Routing<Arc<Lane>>) -> Self {
+        let (preparing, first) = Preparing::start(shared.config.prepare_on, routing);
+        let mut rounds = Self {
+            shared,
+            routing,
+            source: PrepareSource {
+                text: Arc::clone(text),
+            },
+            preparing,
+            calls: Vec::new(),
+            stragglers: None,
+        };
+        rounds.follow(first);
+        rounds
+    }
+
+    async fn run(mut self) -> Result<PreparedBody, RequestError> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<PreparedBody, RequestError>> {
+        let mut at = 0;
+        while let Some(call) = self.calls.get_mut(at) {
+            let answer = call
                 .as_mut()
-                .map(|call| call.poll(shared, &mut source, cx, read))
-            else {
+                .map(|call| call.poll(self.shared, &mut self.source, cx, read));
+            at += 1;
+            let Some(Poll::Ready(outcome)) = answer else {
                 continue;
             };
-            *call = None;
-            match (answer, &found) {
-                (Ok(body), None) => found = Some(body),
-                (Ok(body), Some(other)) if body.id != other.id => {
-                    return Poll::Ready(Err(disagreement(&other.id, &body.id)));
-                }
-                (Ok(_), Some(_)) => (),
-                (Err(error), _) => first_error = first_error.take().or(Some(error)),
+            if let Some(call) = self.calls.get_mut(at - 1) {
+                *call = None;
+            }
+            let step = self.preparing.handle_outcome(outcome, self.routing);
+            if let Some(outcome) = self.follow(step) {
+                return Poll::Ready(outcome);
             }
         }
-        if calls.iter().all(Option::is_none) {
-            let nothing = || RequestError::new(RequestErrorKind::NoTarget);
-            return Poll::Ready(
-                found
-                    .take()
-                    .ok_or_else(|| first_error.take().unwrap_or_else(nothing)),
-            );
+        let late = match &mut self.stragglers {
+            Some(sleep) => sleep.as_mut().poll(cx).is_ready(),
+            None => false,
+        };
+        if late {
+            let step = self.preparing.late();
+            return self.follow(step).map_or(Poll::Pending, Poll::Ready);
         }
-        if found.is_none() {
-            return Poll::Pending;
-        }
-        let sleep = stragglers.get_or_insert_with(|| {
-            Box::pin(
-                shared
-                    .runtime
-                    .sleep_until(shared.runtime.now() + STRAGGLERS),
-            )
-        });
-        match (sleep.as_mut().poll(cx), found.take()) {
-            (Poll::Ready(()), Some(body)) => Poll::Ready(Ok(body)),
-            (_, body) => {
-                found = body;
-                Poll::Pending
+        Poll::Pending
+    }
+
+    fn follow(&mut self, step: PreparingStep) -> Option<Result<PreparedBody, RequestError>> {
+        match step {
+            PreparingStep::Ask(places) => {
+                self.calls.extend(places.into_iter().map(|only| Some(call(only))));
+                None
             }
+            PreparingStep::WaitFor(limit) => {
+                let runtime = &self.shared.runtime;
+                self.stragglers
+                    .get_or_insert_with(|| Box::pin(runtime.sleep_until(runtime.now() + limit)));
+                None
+            }
+            PreparingStep::Done(outcome) => Some(outcome),
+            _ => None,
         }
+    }
+}
+
+fn call<R: Runtime>(only: Option<Planned>) -> Call<R> {
+    Call::new(Aim {
+        only,
+        ..Aim::default()
     })
-    .await
 }
 
 fn read(_source: &PrepareSource, answer: Answer<'_>) -> Result<PreparedBody, RequestError> {
@@ -131,49 +157,4 @@ fn read(_source: &PrepareSource, answer: Answer<'_>) -> Result<PreparedBody, Req
             }))
         }
     }
-}
-
-fn disagreement(one: &Bytes, other: &Bytes) -> RequestError {
-    let error = UnpreparedError::IdChanged {
-        before: one.clone(),
-        after: other.clone(),
-    };
-    RequestError::new(RequestErrorKind::Unprepared(error))
-}
-
-/// Every node with an open connection.
-fn nodes(routing: &Routing<Arc<Lane>>) -> Vec<Planned> {
-    connected(routing)
-        .map(|(host, _)| Planned { host, shard: None })
-        .collect()
-}
-
-/// Every shard with an open connection, of nodes that have several.
-fn shards(routing: &Routing<Arc<Lane>>) -> Vec<Planned> {
-    let shards = |(host, count): (HostIdx, u16)| {
-        (0..count).map(move |shard| Planned {
-            host,
-            shard: Some(Shard(shard)),
-        })
-    };
-    let open = |planned: &Planned| {
-        let pool = routing.pool(planned.host);
-        pool.zip(planned.shard)
-            .is_some_and(|(pool, shard)| !pool.on_shard(shard).is_empty())
-    };
-    connected(routing)
-        .filter(|(_, count)| 1 < *count)
-        .flat_map(shards)
-        .filter(open)
-        .collect()
-}
-
-fn connected(routing: &Routing<Arc<Lane>>) -> impl Iterator<Item = (HostIdx, u16)> {
-    let hosts = routing.hosts.iter().zip(routing.pools.iter()).enumerate();
-    hosts
-        .filter(|(_, (host, pool))| host.usable() && !pool.is_empty())
-        .filter_map(|(at, (_, pool))| {
-            let shards = pool.sharder().map_or(0, |sharder| sharder.shards.get());
-            Some((HostIdx(u16::try_from(at).ok()?), shards))
-        })
 }

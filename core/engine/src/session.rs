@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use messina_core::cluster::AgreementOutcome;
@@ -13,13 +13,15 @@ use messina_core::config::session::{SessionConfig, check_keyspace};
 use messina_core::error::request::RequestError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
 use messina_core::exec::batch::Batch;
+use messina_core::exec::cache::StatementCache;
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
 use messina_core::exec::statement::{AsStatement, Bound};
+use messina_core::exec::trace::Trace;
 use messina_core::notify::Note;
 use messina_core::policy::explain::RoutePlan;
 use messina_core::policy::load_balancing::PlanRequest;
-use messina_core::policy::timestamp::MonotonicTimestamps;
+use messina_core::policy::timestamp::{DriftWatch, MonotonicTimestamps};
 use messina_core::routing::ShardAwareStats;
 use messina_core::types::{FromRow, ToRow};
 use messina_core::wire::SchemaChange;
@@ -31,12 +33,14 @@ use crate::mailbox::{Input, Mailbox};
 use crate::metrics::{Counters, Metrics};
 use crate::notes::{Events, Notes};
 use crate::pager::{Pages, RowStream};
-use crate::prepare::prepare;
+use crate::pipeline::Pipeline;
+use crate::prepare::{prepare, prepare_cached};
 use crate::promise::{Outcome, promise};
 use crate::published::{Phase, Published};
 use crate::runtime::Runtime;
 use crate::snapshot::{ClusterSnapshot, InFlight};
-use crate::source::{BatchSource, StatementSource};
+use crate::source::StatementSource;
+use crate::trace;
 use crate::wall_clock::WallClock;
 
 /// A session with one cluster.
@@ -61,7 +65,8 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) notes: Arc<Notes>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) keyspace: Mutex<Option<Arc<str>>>,
+    pub(crate) statements: Mutex<StatementCache>,
+    pub(crate) drift: Mutex<DriftWatch>,
     /// Mixed with a counter for the random number of each request.
     pub(crate) seed: u64,
     pub(crate) requests: AtomicU64,
@@ -97,6 +102,21 @@ impl<R: Runtime> Session<R> {
         text: impl Into<Arc<str>>,
     ) -> Result<PreparedStatement, RequestError> {
         prepare(self.shared(), text.into()).await
+    }
+
+    /// Returns the statement of this text that was prepared last in the session's keyspace, or prepares it.
+    ///
+    /// The session remembers as many statements as its settings say, and forgets those used least recently; what was
+    /// handed out stays good. For programs that make texts at run time; where a text is known beforehand,
+    /// [`prepare`](Self::prepare) it once and keep the statement.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub async fn prepare_cached(
+        &self,
+        text: impl Into<Arc<str>>,
+    ) -> Result<PreparedStatement, RequestError> {
+        prepare_cached(self.shared(), text.into()).await
     }
 
     /// Executes a statement and returns its result, or the first page of it.
@@ -136,10 +156,30 @@ impl<R: Runtime> Session<R> {
 
     /// Executes the statements of a batch as one.
     ///
+    /// Texts with values in it are prepared first, or found among those [prepared before](Self::prepare_cached).
+    ///
     /// # Errors
     /// A statement of the batch could not be bound, or the request failed.
     pub async fn batch(&self, batch: &Batch) -> Result<QueryResult, RequestError> {
-        execute::batch(self.shared(), BatchSource(Arc::new(batch.clone()))).await
+        execute::batch(self.shared(), batch).await
+    }
+
+    /// Starts to execute one statement many times from one task, many requests at once.
+    ///
+    /// Cheaper than as many futures, with the same routing and the same retries; see [`Pipeline`].
+    pub fn pipeline<'s, V: ToRow>(&'s self, statement: &'s PreparedStatement) -> Pipeline<'s, R, V> {
+        Pipeline::new(self.shared(), statement)
+    }
+
+    /// Reads the trace that a server recorded about a request, with its events; the id is in the
+    /// [result](QueryResult::tracing_id) of a statement that asked for [tracing](messina_core::exec::statement::StatementOptions::tracing).
+    ///
+    /// Servers write traces after they have answered, so this asks for up to two seconds until it is complete.
+    ///
+    /// # Errors
+    /// The trace is not ready in time, or it could not be read.
+    pub async fn trace(&self, id: Uuid) -> Result<Trace, RequestError> {
+        trace::read(self, id).await
     }
 
     /// Reads a result page by page.
@@ -249,20 +289,21 @@ impl<R: Runtime> Session<R> {
 
     /// Enters a keyspace on every connection, those to come included.
     ///
+    /// A statement keeps the keyspace it was prepared in. Once the session has left that one, a node that has forgotten
+    /// the statement cannot be told it again over protocol version 4, because its unqualified names would mean other
+    /// tables: the request fails with [`KeyspacesDiffer`](messina_core::error::request::UnpreparedError::KeyspacesDiffer). Prepare statements with qualified names
+    /// where a session changes its keyspace, or prepare them anew. In version 5 the keyspace travels with the statement.
+    ///
     /// # Errors
     /// The name cannot be that of a keyspace, or no node entered it: then the session stays where it was. Or some nodes
     /// refused, and the session is in the new keyspace.
     pub async fn use_keyspace(&self, keyspace: impl Into<Arc<str>>) -> Result<(), SessionError> {
         let keyspace = keyspace.into();
         check_keyspace(&keyspace)?;
-        let before = self.shared().keyspace();
-        let outcome = self.shared().use_keyspace(Arc::clone(&keyspace)).await;
-        let result = outcome.ok_or_else(closed)?;
-        match result.as_ref().map_err(SessionError::kind) {
-            Ok(()) | Err(SessionErrorKind::KeyspaceInPart { .. }) => (),
-            Err(_) => self.shared().leave_keyspace(&keyspace, before),
-        }
-        result
+        self.shared()
+            .use_keyspace(keyspace)
+            .await
+            .ok_or_else(closed)?
     }
 
     /// Closes the session: refuses new requests, waits for those under way until `deadline` has passed, retries
@@ -290,7 +331,7 @@ impl<R: Runtime> Session<R> {
         shared.published.cut()
     }
 
-    fn shared(&self) -> &Shared<R> {
+    pub(crate) fn shared(&self) -> &Shared<R> {
         &self.handle.shared
     }
 
@@ -336,7 +377,12 @@ impl<R: Runtime> Shared<R> {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return next,
+                Ok(_) => {
+                    if MonotonicTimestamps::is_adrift(next, now) {
+                        self.note_drift(next, now);
+                    }
+                    return next;
+                }
                 Err(current) => last = current,
             }
         }
@@ -348,12 +394,29 @@ impl<R: Runtime> Shared<R> {
         error.with_absent_nodes(|| self.published.routing().failures())
     }
 
-    /// Returns the keyspace of unqualified names.
-    pub(crate) fn keyspace(&self) -> Option<Arc<str>> {
-        self.keyspace
+    #[cold]
+    fn note_drift(&self, timestamp: i64, unix_micros: i64) {
+        let note = self
+            .drift
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+            .note(timestamp, unix_micros);
+        if let Some(note) = note {
+            self.notes.push(note);
+        }
+    }
+
+    /// Finds a statement prepared in the keyspace of the session now.
+    pub(crate) fn find_statement(&self, text: &Arc<str>) -> Option<PreparedStatement> {
+        let routing = self.published.routing();
+        self.statements().find(routing.keyspace.as_ref(), text)
+    }
+
+    /// The statements prepared last; locked for moments, by those who prepare only.
+    pub(crate) fn statements(&self) -> MutexGuard<'_, StatementCache> {
+        self.statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the cluster agree on a schema change of ours.
@@ -364,14 +427,6 @@ impl<R: Runtime> Shared<R> {
     /// Enters the keyspace that a statement of ours has entered on one connection, on all others.
     pub(crate) fn follow_keyspace(&self, keyspace: &str) -> Outcome<Result<(), SessionError>> {
         self.use_keyspace(keyspace.into())
-    }
-
-    /// Goes back to the keyspace before one that no node entered, unless another one was entered meanwhile.
-    fn leave_keyspace(&self, keyspace: &Arc<str>, before: Option<Arc<str>>) {
-        let mut own = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        if own.as_ref() == Some(keyspace) {
-            *own = before;
-        }
     }
 
     fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {
@@ -388,10 +443,6 @@ impl<R: Runtime> Shared<R> {
     fn use_keyspace(&self, keyspace: Arc<str>) -> Outcome<Result<(), SessionError>> {
         let (promise, outcome) = promise();
         let deadline = self.runtime.now() + self.config.connection.handshake_timeout;
-        let mut own = self.keyspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = own.replace(Arc::clone(&keyspace));
-        drop(own);
-        drop(old);
         self.mailbox.push(Input::UseKeyspace {
             keyspace,
             deadline,

@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::pool::PoolConfig;
 use super::profile::ExecutionProfile;
 use crate::error::session::{ConfigError, ContactPointProblem};
+use crate::exec::preparing::PrepareOn;
 use crate::policy::address::AddressTranslator;
 use crate::policy::auth::Credentials;
 use crate::policy::host_filter::HostFilter;
@@ -61,6 +62,10 @@ pub struct SessionConfig {
     pub host_filter: Option<Arc<dyn HostFilter>>,
     /// How the hosts' own addresses are turned into those to dial; unset, they are dialled as they are.
     pub address_translator: Option<Arc<dyn AddressTranslator>>,
+    /// On which nodes a statement is prepared before it is used. Default: on all.
+    pub prepare_on: PrepareOn,
+    /// How many statements a session remembers by their text; zero remembers none. Default: 1,000.
+    pub statements_cached_max: usize,
     /// How long a read of the system tables may take; unset, as long as the connection lives.
     pub metadata_timeout: Option<Duration>,
     /// How long changes are collected before the system tables are read again.
@@ -162,6 +167,8 @@ impl Default for SessionConfig {
             profile: ExecutionProfile::default(),
             host_filter: None,
             address_translator: None,
+            prepare_on: PrepareOn::default(),
+            statements_cached_max: STATEMENTS_CACHED,
             metadata_timeout: Some(METADATA_TIMEOUT),
             refresh: RefreshConfig::default(),
             ready: ReadinessRule::default(),
@@ -268,6 +275,9 @@ pub struct ContactPoint {
     /// The port.
     pub port: u16,
 }
+
+/// How many statements are remembered: more than most programs have, at a few kilobytes each.
+const STATEMENTS_CACHED: usize = 1_000;
 
 /// The port that the CQL protocol is assigned.
 pub const DEFAULT_PORT: u16 = 9042;

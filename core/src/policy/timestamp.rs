@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::notify::Note;
+
 /// Produces strictly growing timestamps from a clock that may stand still or go back.
 ///
 /// An owner with one task keeps the value and calls [`next`](Self::next). An owner with many keeps the last
@@ -33,6 +35,12 @@ impl MonotonicTimestamps {
         Duration::from_micros(u64::try_from(self.last.saturating_sub(unix_micros)).unwrap_or(0))
     }
 
+    /// Says whether a timestamp runs so far ahead of a clock that shows `unix_micros` that an operator should know.
+    #[inline]
+    pub const fn is_adrift(timestamp: i64, unix_micros: i64) -> bool {
+        DRIFT_MICROS < timestamp.saturating_sub(unix_micros)
+    }
+
     /// Computes the timestamp that follows `last` when the clock shows `unix_micros`.
     #[inline]
     pub const fn after(last: i64, unix_micros: i64) -> i64 {
@@ -43,6 +51,35 @@ impl MonotonicTimestamps {
         }
     }
 }
+
+/// Tells of timestamps that run ahead of the clock, at most once a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriftWatch {
+    told_at: Option<i64>,
+}
+
+impl DriftWatch {
+    /// Makes a note of a timestamp given out while the clock shows `unix_micros`; none where it is close to the clock, or
+    /// where it was told less than a second ago.
+    pub fn note(&mut self, timestamp: i64, unix_micros: i64) -> Option<Note> {
+        if !MonotonicTimestamps::is_adrift(timestamp, unix_micros) {
+            return None;
+        }
+        // A clock that went back since then makes the old telling count for nothing.
+        let recently = |told: i64| (0..DRIFT_MICROS).contains(&unix_micros.saturating_sub(told));
+        if self.told_at.is_some_and(recently) {
+            return None;
+        }
+        self.told_at = Some(unix_micros);
+        let ahead = u64::try_from(timestamp.saturating_sub(unix_micros)).unwrap_or(0);
+        Some(Note::TimestampsAhead {
+            ahead: Duration::from_micros(ahead),
+        })
+    }
+}
+
+/// [`DRIFT_WORTH_A_NOTE`] in microseconds; also how long there is silence after a note.
+const DRIFT_MICROS: i64 = 1_000_000;
 
 /// From which drift on an operator should hear of it: a second is far beyond what a burst of requests explains.
 pub const DRIFT_WORTH_A_NOTE: Duration = Duration::from_secs(1);
@@ -67,6 +104,22 @@ mod tests {
         timestamps.next(5_000_000);
         assert_eq!(timestamps.drift(2_000_000), Duration::from_secs(3));
         assert_eq!(timestamps.drift(6_000_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn timestamps_far_ahead_are_told_once_a_second_and_close_ones_never() {
+        let mut watch = DriftWatch::default();
+        let (mut timestamps, mut told) = (MonotonicTimestamps { last: 13_000_000 }, 0);
+        // The clock stands three seconds behind for five seconds, while many ask.
+        for millis in 0..5_000 {
+            let now = 10_000_000 + millis * 1_000;
+            let next = timestamps.next(now).max(now + 3_000_000);
+            told += u32::from(watch.note(next, now).is_some());
+        }
+        assert_eq!(told, 5);
+        assert!(DriftWatch::default().note(11_000_000, 10_000_000).is_none(), "a second is no drift");
+        let note = DriftWatch::default().note(13_000_000, 10_000_000).expect("three are");
+        assert!(note.to_string().contains("3s"), "{note}");
     }
 
     #[test]

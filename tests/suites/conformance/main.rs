@@ -5,9 +5,12 @@
 mod close;
 mod keyspace;
 mod operation;
+mod paging;
+mod pipeline;
 mod requests;
 mod shards;
 mod start;
+mod statements;
 mod support;
 mod tls;
 

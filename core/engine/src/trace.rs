@@ -1,0 +1,42 @@
+//! Reads traces: the requests and pauses that the core's `TraceReading` asks for.
+
+use std::time::Duration;
+
+use messina_core::error::request::RequestError;
+use messina_core::exec::statement::Statement;
+use messina_core::exec::trace::{Trace, TraceReading, TraceStep};
+use messina_core::wire::Consistency;
+use uuid::Uuid;
+
+use crate::runtime::Runtime;
+use crate::session::Session;
+
+/// How long a trace may take to be complete: servers write it within moments, unless they are overloaded.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Reads one trace.
+pub(crate) async fn read<R: Runtime>(session: &Session<R>, id: Uuid) -> Result<Trace, RequestError> {
+    let runtime = &session.shared().runtime;
+    let mut reading = TraceReading::new(runtime.now(), id, LIMIT);
+    let mut step = reading.ask();
+    loop {
+        step = match step {
+            TraceStep::Ask(text) => {
+                let statement = Statement::new(text)
+                    .consistency(Consistency::One)
+                    .idempotent(true);
+                let result = session.execute_unpaged(&statement, ()).await?;
+                reading.handle_result(runtime.now(), &result)
+            }
+            TraceStep::Pause(until) => {
+                runtime.sleep_until(until).await;
+                reading.ask()
+            }
+            TraceStep::Done(outcome) => return outcome.map_err(RequestError::unreadable),
+            _ => return Err(RequestError::new(UNKNOWN_STEP)),
+        };
+    }
+}
+
+const UNKNOWN_STEP: messina_core::error::request::RequestErrorKind =
+    messina_core::error::request::RequestErrorKind::Internal("an unknown step of a trace");
