@@ -7,8 +7,8 @@ pub use messina_core::config::encryption::Encryption;
 pub use messina_core::config::limits::Limits;
 pub use messina_core::config::profile::{ExecutionProfile, PageSize};
 pub use messina_core::config::session::{ContactPoint, Inference, ReadinessRule, SessionConfig};
-pub use messina_core::error::connect::Fate;
 pub use messina_core::conn::Ticket;
+pub use messina_core::error::connect::Fate;
 pub use messina_core::error::request::{
     Attempt, ErrorCategory, RequestError, RequestErrorKind, UnpreparedError,
 };

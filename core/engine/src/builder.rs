@@ -10,9 +10,9 @@ use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::{ContactPoint, ReadinessRule, SessionConfig};
 #[cfg(feature = "rustls-023")]
 use messina_core::conn::tls::TlsPlan;
+use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
 use messina_core::exec::cache::StatementCache;
 use messina_core::exec::preparing::PrepareOn;
-use messina_core::error::session::{ConfigError, SessionError, SessionErrorKind};
 use messina_core::policy::address::AddressTranslator;
 use messina_core::policy::auth::{Credentials, PlainCredentials};
 use messina_core::policy::host_filter::HostFilter;

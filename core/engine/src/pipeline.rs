@@ -294,7 +294,12 @@ impl Ready {
         let mut spare = None;
         let mut state = self.lock();
         mem::swap(&mut state.slots, due);
-        if due.is_empty() && !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+        if due.is_empty()
+            && !state
+                .task
+                .as_ref()
+                .is_some_and(|task| task.will_wake(cx.waker()))
+        {
             spare = state.task.replace(cx.waker().clone());
         }
         drop(state);

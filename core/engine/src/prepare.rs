@@ -122,7 +122,8 @@ impl<'s, R: Runtime> Rounds<'s, R> {
     fn follow(&mut self, step: PreparingStep) -> Option<Result<PreparedBody, RequestError>> {
         match step {
             PreparingStep::Ask(places) => {
-                self.calls.extend(places.into_iter().map(|only| Some(call(only))));
+                self.calls
+                    .extend(places.into_iter().map(|only| Some(call(only))));
                 None
             }
             PreparingStep::WaitFor(limit) => {

@@ -167,7 +167,10 @@ impl<R: Runtime> Session<R> {
     /// Starts to execute one statement many times from one task, many requests at once.
     ///
     /// Cheaper than as many futures, with the same routing and the same retries; see [`Pipeline`].
-    pub fn pipeline<'s, V: ToRow>(&'s self, statement: &'s PreparedStatement) -> Pipeline<'s, R, V> {
+    pub fn pipeline<'s, V: ToRow>(
+        &'s self,
+        statement: &'s PreparedStatement,
+    ) -> Pipeline<'s, R, V> {
         Pipeline::new(self.shared(), statement)
     }
 

@@ -15,7 +15,10 @@ use crate::session::Session;
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Reads one trace.
-pub(crate) async fn read<R: Runtime>(session: &Session<R>, id: Uuid) -> Result<Trace, RequestError> {
+pub(crate) async fn read<R: Runtime>(
+    session: &Session<R>,
+    id: Uuid,
+) -> Result<Trace, RequestError> {
     let runtime = &session.shared().runtime;
     let mut reading = TraceReading::new(runtime.now(), id, LIMIT);
     let mut step = reading.ask();

@@ -117,8 +117,13 @@ mod tests {
             told += u32::from(watch.note(next, now).is_some());
         }
         assert_eq!(told, 5);
-        assert!(DriftWatch::default().note(11_000_000, 10_000_000).is_none(), "a second is no drift");
-        let note = DriftWatch::default().note(13_000_000, 10_000_000).expect("three are");
+        assert!(
+            DriftWatch::default().note(11_000_000, 10_000_000).is_none(),
+            "a second is no drift"
+        );
+        let note = DriftWatch::default()
+            .note(13_000_000, 10_000_000)
+            .expect("three are");
         assert!(note.to_string().contains("3s"), "{note}");
     }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use futures_core::Stream;
 use messina_engine::api::{PageSize, RequestErrorKind};
 use messina_engine::{Runtime, Session};
 use messina_testkit::SimulatedCluster;
 use messina_testkit::node::{CqlError, Reaction, RequestKind};
+
+use smol::stream::Stream;
 
 use crate::on_each_runtime;
 use crate::support::{cluster, eventually, session};
@@ -18,7 +19,10 @@ async fn fill<R: Runtime>(session: &Session<R>, rows: i32) {
     let insert = "INSERT INTO app.events (day, at, what) VALUES (?, ?, ?)";
     let insert = session.prepare(insert).await.expect("prepared");
     for at in 0..rows {
-        session.execute(&insert, (1, at, "x")).await.expect("inserted");
+        session
+            .execute(&insert, (1, at, "x"))
+            .await
+            .expect("inserted");
     }
 }
 

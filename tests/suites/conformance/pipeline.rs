@@ -85,7 +85,9 @@ on_each_runtime! {
         busy();
         let twice = insert.clone().idempotent(true);
         let mut pipeline = session.pipeline(&twice);
-        (0..300).for_each(|id| drop(pipeline.push((id, "x")).expect("room")));
+        for id in 0..300 {
+            pipeline.push((id, "x")).expect("room");
+        }
         let mut moved = 0;
         while let Some(completion) = pipeline.completion().await {
             let result = completion.result.expect("another node took it");
@@ -93,7 +95,9 @@ on_each_runtime! {
         }
         assert!(0 < moved, "the first node refuses what belongs to it");
         let mut pipeline = session.pipeline(&insert);
-        (0..300).for_each(|id| drop(pipeline.push((id, "x")).expect("room")));
+        for id in 0..300 {
+            pipeline.push((id, "x")).expect("room");
+        }
         let mut refused = 0;
         while let Some(completion) = pipeline.completion().await {
             refused += usize::from(completion.result.is_err());
@@ -111,7 +115,9 @@ on_each_runtime! {
             _ => Reaction::Answer,
         });
         let mut pipeline = session.pipeline(&insert);
-        (0..20).for_each(|id| drop(pipeline.push((id, "x")).expect("room")));
+        for id in 0..20 {
+            pipeline.push((id, "x")).expect("room");
+        }
         assert_eq!(session.metrics().in_flight, 20, "pushing sends");
         let idle = Context::from_waker(Waker::noop());
         assert!(pipeline.poll_completion(&idle).is_pending());
