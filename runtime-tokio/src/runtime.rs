@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use messina_engine::core::conn::ConnectSpec;
 use messina_engine::core::seed::Seed;
@@ -25,6 +26,17 @@ impl Tokio {
     pub fn on(handle: Handle) -> Self {
         Self { handle }
     }
+}
+
+/// Says whether something ends without a panic: tokio has no other way to tell which of its drivers are there.
+fn works(run: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(run)).is_ok()
+}
+
+fn lacking(driver: &str) -> io::Error {
+    io::Error::other(format!(
+        "the tokio runtime has no {driver}: build it with `enable_all`"
+    ))
 }
 
 impl Runtime for Tokio {
@@ -56,6 +68,21 @@ impl Runtime for Tokio {
         Handle::try_current()
             .map(Self::on)
             .map_err(io::Error::other)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let _context = self.handle.enter();
+        if !works(|| drop(tokio::time::sleep(Duration::ZERO))) {
+            return Err(lacking("time driver"));
+        }
+        // Where not even the loopback address can be bound, nothing is learnt about the driver.
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        let registers = |socket| works(|| drop(tokio::net::UdpSocket::from_std(socket)));
+        if !socket.map_or(true, registers) {
+            return Err(lacking("IO driver"));
+        }
+        Ok(())
     }
 
     fn now(&self) -> Instant {

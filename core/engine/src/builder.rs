@@ -205,7 +205,7 @@ impl<R: Runtime> SessionBuilder<R> {
     /// Dropping the returned future before it is done closes what was opened.
     ///
     /// # Errors
-    /// A setting cannot be used, there is no runtime, or the cluster cannot be reached in time.
+    /// A setting cannot be used, there is no runtime or it lacks what a session needs, or the cluster cannot be reached in time.
     pub async fn build(self) -> Result<Session<R>, SessionError> {
         if let Some(error) = self.error {
             return Err(error.into());
@@ -217,6 +217,7 @@ impl<R: Runtime> SessionBuilder<R> {
         let runtime = self
             .runtime
             .map_or_else(R::current, Ok)
+            .and_then(|runtime| runtime.check().map(|()| runtime))
             .map_err(no_runtime)?;
         let mut random = runtime.entropy().random();
         let mut config = self.config;

@@ -50,6 +50,11 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Finds the runtime of the calling task; an error, never a panic, when there is none.
     fn current() -> io::Result<Self>;
 
+    /// Says whether everything a session needs is there, before it starts; an error, never a panic, when it is not.
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Returns the monotonic time.
     fn now(&self) -> Instant;
 

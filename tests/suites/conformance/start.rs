@@ -104,6 +104,31 @@ fn outside_of_a_tokio_runtime_there_is_an_error_and_no_panic() {
         matches!(error.kind(), SessionErrorKind::Runtime(_)),
         "{error:?}"
     );
+    assert!(error.to_string().contains("reactor"), "{error}");
+}
+
+#[test]
+fn a_tokio_runtime_without_a_driver_is_an_error_that_names_it() {
+    let mut without_time = tokio::runtime::Builder::new_current_thread();
+    without_time.enable_io();
+    let mut without_io = tokio::runtime::Builder::new_current_thread();
+    without_io.enable_time();
+    for (mut runtime, driver) in [(without_time, "time driver"), (without_io, "IO driver")] {
+        let runtime = runtime.build().expect("a runtime");
+        let start = messina_tokio::Session::builder()
+            .contact_point("127.0.0.1")
+            .build();
+        let error = runtime.block_on(start).expect_err("a driver is missing");
+        assert!(
+            matches!(error.kind(), SessionErrorKind::Runtime(_)),
+            "{error:?}"
+        );
+        let words = error.to_string();
+        assert!(
+            words.contains(driver) && words.contains("enable_all"),
+            "{words}"
+        );
+    }
 }
 
 #[test]
