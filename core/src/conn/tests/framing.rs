@@ -168,6 +168,34 @@ fn a_server_that_has_not_let_us_in_yet_cannot_make_us_reserve_much() {
 }
 
 #[test]
+fn a_whole_answer_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
+    for (len, fits) in [(100, true), (101, false)] {
+        let mut bench = Bench::open(|session| session.limits.frame_bytes_max = 100);
+        bench.submit(7);
+        let asked = bench.requests();
+        let mut body = vec![0; len];
+        body[3] = 1;
+        bench.peer(&frame(asked[0].stream, 0x08, &body));
+        let outputs = bench.outputs();
+        let answered = matches!(
+            outputs.first(),
+            Some(ConnectionOutput::Reply { reply: Ok(_), .. })
+        );
+        assert_eq!(answered, fits, "{outputs:?}");
+        if !fits {
+            let kind = protocol_error(&outputs).kind;
+            assert_eq!(
+                kind,
+                ProtocolErrorKind::BodyTooLong {
+                    length: 101,
+                    max: 100
+                }
+            );
+        }
+    }
+}
+
+#[test]
 fn a_frame_that_claims_two_gib_or_a_negative_length_is_refused_before_anything_is_reserved() {
     for (header, kind) in [
         ("8400000108ffffffff", ProtocolErrorKind::NegativeLength(-1)),
