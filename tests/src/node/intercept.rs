@@ -4,11 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use super::CqlError;
+use crate::cluster::ConnectionId;
 use messina_core::wire::server_error::ServerError;
 
 /// A request as an interceptor sees it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SeenRequest<'a> {
+    /// The connection that it came over.
+    pub connection: ConnectionId,
     /// The number of the node that got it.
     pub node: usize,
     /// The shard whose connection it came over.

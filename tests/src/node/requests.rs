@@ -127,6 +127,7 @@ impl Cluster {
         };
         let (node, shard) = (connection.node, connection.shard);
         (interceptor.0)(&SeenRequest {
+            connection: id,
             node,
             shard,
             kind,

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use messina_core::seed::Random;
 use messina_core::wire::consistency::Consistency;
 use messina_core::wire::server_error::{ServerError, ServerErrorDetail, WriteType};
 
 use super::trace::Counts;
+use crate::cluster::ConnectionId;
 use crate::node::{Interceptor, Reaction, RequestKind, SeenRequest};
 
 /// Decides about each request, from its own randomness.
@@ -21,6 +22,13 @@ pub(super) struct Answers {
     /// Whether healthy nodes answer out of order.
     pub(super) shuffled: bool,
     pub(super) counts: Counts,
+    pub(super) now: Option<Instant>,
+    /// The rules that were seen to be broken.
+    pub(super) broken: Vec<String>,
+    /// When a request that nobody answers is given up by its caller, and how many of those a connection may carry.
+    pub(super) orphans: (Duration, usize),
+    /// When the requests came that nobody answers, by connection.
+    lost: BTreeMap<ConnectionId, Vec<Instant>>,
 }
 
 impl Answers {
@@ -30,6 +38,10 @@ impl Answers {
             sick: BTreeMap::new(),
             shuffled: false,
             counts: Counts::default(),
+            now: None,
+            broken: Vec::new(),
+            orphans: (Duration::MAX, usize::MAX),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -44,12 +56,20 @@ impl Answers {
 
     fn react(&mut self, request: &SeenRequest<'_>) -> Reaction {
         let data = request.text.is_some_and(|text| text.contains("sim."));
+        if data {
+            self.check_orphans(request.connection);
+        }
         let percent = self.sick.get(&request.node).copied().unwrap_or(0);
         // The driver's own reads and handshakes go wrong too, but not so often that nothing else happens.
         let percent = if data { percent } else { percent / 4 };
         if self.random.below(100) < percent {
             let reaction = self.go_wrong(request, data);
             self.counts.add(name_of(&reaction));
+            let unanswered = matches!(reaction, Reaction::Ignore | Reaction::Forget);
+            if data && unanswered && request.kind != RequestKind::Prepare {
+                let lost = self.lost.entry(request.connection).or_default();
+                lost.extend(self.now);
+            }
             return reaction;
         }
         if self.shuffled && data && self.random.below(3) == 0 {
@@ -57,6 +77,23 @@ impl Answers {
             return Reaction::Delay(Duration::from_micros(self.random.below(30_000)));
         }
         Reaction::Answer
+    }
+
+    /// Nobody should use a connection any more on which too many requests were given up.
+    fn check_orphans(&mut self, connection: ConnectionId) {
+        let (patience, most) = self.orphans;
+        let (Some(now), Some(lost)) = (self.now, self.lost.get(&connection)) else {
+            return;
+        };
+        let given_up = lost
+            .iter()
+            .filter(|at| patience <= now.saturating_duration_since(**at))
+            .count();
+        if most < given_up {
+            self.broken.push(format!(
+                "a connection with {given_up} requests that were given up is still used"
+            ));
+        }
     }
 
     fn go_wrong(&mut self, request: &SeenRequest<'_>, data: bool) -> Reaction {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::client::Picture;
@@ -17,6 +18,8 @@ pub(super) struct Bounds {
     pub(super) opening_max: usize,
     /// The same to one node.
     pub(super) opening_per_host_max: usize,
+    /// Control connections that open at the same time: while one gets no answer, the next node is tried.
+    pub(super) control_max: usize,
     /// Connections to one node for each of its shards, beyond which is surplus.
     pub(super) per_shard: usize,
 }
@@ -27,17 +30,27 @@ const SHARDS_MAX: usize = 8;
 const OWN_TASKS: usize = 1;
 
 impl World {
+    /// Tells the nodes' answers what time it is, and hears what they have noticed.
+    pub(super) fn look_at_answers(&mut self) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.now = Some(self.now);
+        let broken = std::mem::take(&mut answers.broken);
+        drop(answers);
+        for what in broken {
+            self.violate(what);
+        }
+    }
+
     /// Checks how many connections open at the same time.
     pub(super) fn check_opening(&mut self, node: Option<usize>) {
         let bounds = self.bounds;
         let (all, _) = self.net.held_by_stage(None);
-        // One more for the control connection.
-        if bounds.opening_max + 1 < all {
+        if bounds.opening_max + bounds.control_max < all {
             self.violate(format!("{all} connections open at the same time"));
         }
         if node.is_some() {
             let (own, _) = self.net.held_by_stage(node);
-            if bounds.opening_per_host_max + 1 < own {
+            if bounds.opening_per_host_max + bounds.control_max < own {
                 self.violate(format!(
                     "{own} connections to one node open at the same time"
                 ));

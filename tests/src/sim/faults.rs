@@ -185,7 +185,7 @@ impl World {
                 true
             }
             Fault::Free => {
-                self.net.busy_percent = 0;
+                self.net.busy_percent = self.net.busy_for_good;
                 true
             }
             Fault::NoNames(time) => {
@@ -414,7 +414,7 @@ impl World {
 
     /// Ends every fault.
     fn heal(&mut self) {
-        self.net.busy_percent = 0;
+        self.net.busy_percent = self.net.busy_for_good;
         self.names.values_mut().for_each(|name| name.broken = false);
         for node in 0..self.cluster.node_count() {
             self.answers(|answers| answers.recover(node));

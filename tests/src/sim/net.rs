@@ -27,6 +27,8 @@ pub(super) struct Net {
     pub(super) paths: Vec<Path>,
     /// How many of a hundred source ports are taken by others.
     pub(super) busy_percent: u64,
+    /// The same when nothing is wrong.
+    pub(super) busy_for_good: u64,
     /// Whether addresses that no node has swallow packets instead of refusing them.
     pub(super) void_swallows: bool,
     by_server: BTreeMap<ConnectionId, LinkId>,
@@ -132,6 +134,7 @@ impl Net {
             links: BTreeMap::new(),
             paths: Vec::new(),
             busy_percent: 0,
+            busy_for_good: 0,
             void_swallows: false,
             by_server: BTreeMap::new(),
             next: 0,
@@ -295,7 +298,9 @@ impl World {
         self.net.links.insert(id, link);
         self.counts.add("connections dialled");
         self.mark("dial", id.0, hash_of(to.to_string().as_bytes()));
-        self.check_opening(node);
+        // Not at once: whoever gives up an attempt for another one lets go of it a moment later.
+        let look = self.now + Duration::from_millis(1);
+        self.plan(look, Due::Look(node));
         let at = self.now + self.net.travel(node);
         self.plan(at, Due::Net(NetEvent::Dial(id, 0)));
         Ok(id)

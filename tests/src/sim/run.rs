@@ -86,6 +86,8 @@ const POLLS_MAX: u64 = 3_000_000;
 const QUIET_MAX: Duration = Duration::from_secs(45);
 /// How often notes are taken, so that none is lost.
 const LISTENING: Duration = Duration::from_millis(500);
+/// How long a session with a healthy cluster may take from ready to complete.
+const START_MAX: Duration = Duration::from_secs(3);
 /// After how long a sick node answers at the latest, and something for the way.
 const LATEST_ANSWER: Duration = Duration::from_secs(5);
 /// How long closing may take, and how long the network needs to forget.
@@ -188,7 +190,16 @@ fn furnish(world: &mut World, setup: &Setup) {
         broken: false,
     };
     world.names.insert(CLUSTER_NAME.to_owned(), name);
-    lock(&world.answers).shuffled = setup.shuffled;
+    let mut answers = lock(&world.answers);
+    answers.shuffled = setup.shuffled;
+    answers.orphans = (
+        // A request may be on its way for a while, and the driver needs a moment to notice.
+        setup.profile.request_timeout.unwrap_or_default() + Duration::from_millis(500),
+        usize::from(setup.session.limits.orphans_effective()),
+    );
+    drop(answers);
+    world.net.busy_percent = setup.busy_percent;
+    world.net.busy_for_good = setup.busy_percent;
     let answers = interceptor(Arc::clone(&world.answers));
     world.cluster.intercept(Some(answers));
     let factor = setup.replication;
@@ -227,6 +238,9 @@ async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut ra
     let Some(session) = connect(&runtime, &setup).await else {
         return;
     };
+    if !setup.early_faults {
+        settle(&runtime, &session, &setup, START_MAX).await;
+    }
     let Some(statements) = prepare(&runtime, &session, &setup).await else {
         return;
     };
@@ -372,25 +386,13 @@ async fn wait_for(runtime: &SimRuntime, left: &AtomicUsize, what: &str) {
 /// Checks that everything works again once nothing is broken any more.
 async fn quiet<C: Client>(common: &Arc<Common<C>>, setup: &Setup, random: &mut Random) {
     let runtime = &common.runtime;
-    let pool = &setup.session.pool;
-    let sharded = pool.shard_awareness;
-    let every_shard = sharded && matches!(pool.size, PoolSize::PerShard(_));
-    let until = runtime.now() + QUIET_MAX;
     // What fell silent during the chaos is noticed by the keepalive, and the latest answers of sick nodes are over.
     let connection = &setup.session.connection;
     let unnoticed =
         connection.keepalive_interval.unwrap_or_default() + connection.keepalive_timeout;
     runtime.sleep(unnoticed + LATEST_ANSWER).await;
-    loop {
-        let picture = common.client.picture();
-        let missing = runtime.with(|world| world.missing(&picture, sharded, every_shard));
-        let Some(what) = missing else { break };
-        if until <= runtime.now() {
-            return runtime.with(|world| {
-                world.violate(format!("after {QUIET_MAX:?} without faults, {what}"));
-            });
-        }
-        runtime.sleep(Duration::from_millis(100)).await;
+    if !settle(runtime, &common.client, setup, QUIET_MAX).await {
+        return;
     }
     common.healthy.store(true, Ordering::SeqCst);
     let left = Arc::new(AtomicUsize::new(0));
@@ -406,6 +408,31 @@ async fn quiet<C: Client>(common: &Arc<Common<C>>, setup: &Setup, random: &mut R
             world.violate(what);
         }
     });
+}
+
+/// Waits until the client's picture of the cluster is right, which must not take longer than `limit`.
+async fn settle<C: Client>(
+    runtime: &SimRuntime,
+    client: &C,
+    setup: &Setup,
+    limit: Duration,
+) -> bool {
+    let pool = &setup.session.pool;
+    let sharded = pool.shard_awareness;
+    let every_shard = sharded && matches!(pool.size, PoolSize::PerShard(_));
+    let until = runtime.now() + limit;
+    loop {
+        let picture = client.picture();
+        let missing = runtime.with(|world| world.missing(&picture, sharded, every_shard));
+        let Some(what) = missing else { return true };
+        if until <= runtime.now() {
+            runtime.with(|world| {
+                world.violate(format!("after {limit:?} without faults, {what}"));
+            });
+            return false;
+        }
+        runtime.sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Ends the session and checks that nothing is left of it.

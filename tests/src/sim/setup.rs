@@ -31,6 +31,8 @@ pub(super) struct Setup {
     pub(super) shuffled: bool,
     /// Whether the network translates source ports from start to end.
     pub(super) translated: bool,
+    /// How many of a hundred source ports other programs hold from start to end.
+    pub(super) busy_percent: u64,
     pub(super) void_swallows: bool,
     /// Whether faults begin before the session does.
     pub(super) early_faults: bool,
@@ -62,6 +64,8 @@ impl Setup {
         let bounds = Bounds {
             opening_max: session.pool.opening_max,
             opening_per_host_max: session.pool.opening_per_host_max,
+            control_max: 2 + usize::try_from(session.connection.connect_timeout.as_secs())
+                .unwrap_or(usize::MAX),
             per_shard: match session.pool.size {
                 PoolSize::PerShard(count) | PoolSize::PerHost(count) => usize::from(count.get()),
                 _ => 1,
@@ -86,6 +90,10 @@ impl Setup {
             pause_ms: 50 + random.below(200),
             shuffled: !one_in(random, 4),
             translated: one_in(random, 6),
+            busy_percent: match random.below(3) {
+                0 => random.below(60),
+                _ => 0,
+            },
             void_swallows: one_in(random, 2),
             early_faults: faults && one_in(random, 5),
             dropped: one_in(random, 5),

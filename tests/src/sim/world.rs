@@ -42,6 +42,8 @@ pub(super) enum Due {
     Sleep(u64),
     Net(NetEvent),
     Fault(Fault),
+    /// A look at how many connections open, to a node if it is known.
+    Look(Option<usize>),
 }
 
 /// A timer of a task.
@@ -167,6 +169,7 @@ impl World {
 
     /// Does everything that is due now.
     pub(super) fn fire(&mut self) {
+        self.look_at_answers();
         if self.cluster.poll_timeout().is_some_and(|at| at <= self.now) {
             self.cluster.handle_timeout(self.now);
             self.drain_cluster();
@@ -179,6 +182,7 @@ impl World {
                 Due::Sleep(id) => self.ring(id),
                 Due::Net(event) => self.handle_net(event),
                 Due::Fault(fault) => self.inflict(fault),
+                Due::Look(node) => self.check_opening(node),
             }
         }
     }
