@@ -193,8 +193,8 @@ fn furnish(world: &mut World, setup: &Setup) {
     let mut answers = lock(&world.answers);
     answers.shuffled = setup.shuffled;
     answers.orphans = (
-        // A request may be on its way for a while, and the driver needs a moment to notice.
-        setup.profile.request_timeout.unwrap_or_default() + Duration::from_millis(500),
+        // Orphans count from the age of one second on, and the driver needs a moment to notice.
+        setup.profile.request_timeout.unwrap_or_default() + Duration::from_millis(1_500),
         usize::from(setup.session.limits.orphans_effective()),
     );
     drop(answers);
