@@ -227,3 +227,89 @@ fn parse_value(value: &str) -> Option<(i32, u64)> {
     let (key, number) = value.split_once(':')?;
     Some((key.parse().ok()?, number.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(told: &[Told]) -> Oracle {
+        let mut oracle = Oracle::default();
+        for told in told {
+            let number = oracle.begin_register(7);
+            oracle.end_register(7, number, *told);
+        }
+        oracle
+    }
+
+    #[test]
+    fn a_read_gives_the_last_acknowledged_write_or_a_later_one() {
+        let oracle = written(&[Told::Done, Told::Done, Told::Unknown]);
+        assert_eq!(oracle.done(7), 2);
+        let read = |value: &str| oracle.check_register(7, 2, Some((7, value)));
+        assert_eq!(read("7:2"), Ok(()));
+        assert_eq!(read("7:3"), Ok(()));
+        assert!(read("7:1").is_err(), "an acknowledged write is lost");
+        assert!(read("7:4").is_err(), "nobody wrote this");
+        assert!(read("8:2").is_err(), "this is another row's");
+        assert!(oracle.check_register(7, 2, Some((8, "7:2"))).is_err());
+        assert!(oracle.check_register(7, 2, None).is_err());
+        assert!(oracle.check_register(9, 0, None).is_ok());
+    }
+
+    #[test]
+    fn a_write_that_was_not_sent_is_never_read() {
+        let oracle = written(&[Told::Done, Told::NotSent]);
+        assert!(oracle.check_register(7, 1, Some((7, "7:2"))).is_err());
+        assert_eq!(oracle.check_register(7, 1, Some((7, "7:1"))), Ok(()));
+    }
+
+    #[test]
+    fn what_the_nodes_have_is_compared_with_what_clients_were_told() {
+        let mut oracle = Oracle::default();
+        let keys: Vec<i32> = [Told::Done, Told::NotSent, Told::Unknown]
+            .into_iter()
+            .map(|told| {
+                let key = oracle.begin_mark();
+                oracle.end_mark(key, told);
+                key
+            })
+            .collect();
+        let mut stored = Stored::default();
+        stored.marks.insert(keys[0], value_of(keys[0], 1));
+        assert_eq!(oracle.check_stored(&stored), Vec::<String>::new());
+        stored.marks.insert(keys[2], value_of(keys[2], 1));
+        assert_eq!(oracle.check_stored(&stored), Vec::<String>::new());
+        stored.marks.insert(keys[1], value_of(keys[1], 1));
+        assert_eq!(oracle.check_stored(&stored).len(), 1, "not sent, but there");
+        stored.marks.clear();
+        assert_eq!(oracle.check_stored(&stored).len(), 1, "done, but not there");
+    }
+
+    #[test]
+    fn an_addition_is_done_once_at_most() {
+        let mut oracle = Oracle::default();
+        let (done, unknown) = (oracle.begin_tally(), oracle.begin_tally());
+        oracle.end_tally(done, Told::Done);
+        oracle.end_tally(unknown, Told::Unknown);
+        let mut stored = Stored::default();
+        stored.tallies.insert(done, 1);
+        assert_eq!(oracle.check_stored(&stored), Vec::<String>::new());
+        stored.tallies.insert(unknown, 2);
+        assert_eq!(oracle.check_stored(&stored).len(), 1);
+        stored.tallies.clear();
+        assert_eq!(oracle.check_stored(&stored).len(), 1);
+    }
+
+    #[test]
+    fn a_lock_has_one_owner() {
+        let mut oracle = Oracle::default();
+        let (first, second) = (oracle.ask_lock(-1), oracle.ask_lock(-1));
+        assert_eq!(oracle.own_lock(-1, first), Ok(()));
+        let mut stored = Stored::default();
+        stored.locks.insert(-1, value_of(-1, first));
+        assert_eq!(oracle.check_stored(&stored), Vec::<String>::new());
+        stored.locks.insert(-1, value_of(-1, second));
+        assert_eq!(oracle.check_stored(&stored).len(), 1);
+        assert!(oracle.own_lock(-1, second).is_err());
+    }
+}

@@ -260,6 +260,10 @@ async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut ra
         timeout: setup.profile.request_timeout.unwrap_or_default(),
         agreement: setup.agreement,
         healthy: AtomicBool::new(!options.faults),
+        prefix: match setup.session.keyspace {
+            Some(_) => "",
+            None => "sim.",
+        },
         refuses: setup.session.limits.waiting_max.is_some(),
     });
     work_until(&common, &setup, &mut random, end).await;

@@ -154,6 +154,9 @@ fn session(random: &mut Random, cluster: &ClusterConfig) -> SessionConfig {
         let login = messina_core::policy::auth::PlainCredentials::new(user, password);
         config.credentials = Some(std::sync::Arc::new(login));
     }
+    if one_in(random, 3) {
+        config.keyspace = Some("sim".into());
+    }
     config.ready = match random.below(4) {
         0 => ReadinessRule::EveryShard,
         1 => ReadinessRule::Quorum,

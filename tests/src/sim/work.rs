@@ -41,6 +41,8 @@ pub(super) struct Common<C> {
     pub(super) agreement: Duration,
     /// Whether requests fail only while something is broken.
     pub(super) healthy: AtomicBool,
+    /// What comes before the names of tables in texts: nothing where the session has a keyspace.
+    pub(super) prefix: &'static str,
     /// Whether the user limits how many requests wait, so that a burst is refused even in good health.
     pub(super) refuses: bool,
 }
@@ -162,7 +164,10 @@ impl<C: Client> Worker<C> {
         let keys = self.oracle().register_keys();
         let key = self.random.choose(&keys).copied().unwrap_or(0);
         let done = self.oracle().done(key);
-        let text = format!("SELECT k, v FROM sim.registers WHERE k = {key}");
+        let text = format!(
+            "SELECT k, v FROM {}registers WHERE k = {key}",
+            self.common.prefix
+        );
         let statement = Statement::new(text).idempotent(true);
         let client = self.common.client.clone();
         let answer = self.ask("read as text", client.text(&statement)).await;
@@ -185,7 +190,7 @@ impl<C: Client> Worker<C> {
     /// Writes a row once: prepared, as text, or as text with values.
     async fn mark(&mut self, which: u64) {
         let key = self.oracle().begin_mark();
-        let value = value_of(key, 1);
+        let (value, prefix) = (value_of(key, 1), self.common.prefix);
         let client = self.common.client.clone();
         let told = match which {
             12 => match self.common.statements.mark.bind((key, value.as_str())) {
@@ -193,12 +198,13 @@ impl<C: Client> Worker<C> {
                 Err(_) => Told::Unknown,
             },
             13 => {
-                let text = format!("INSERT INTO sim.marks (k, v) VALUES ({key}, '{value}')");
+                let text = format!("INSERT INTO {prefix}marks (k, v) VALUES ({key}, '{value}')");
                 let statement = Statement::new(text).idempotent(true);
                 self.told("mark as text", client.text(&statement)).await
             }
             _ => {
-                let statement = Statement::new("INSERT INTO sim.marks (k, v) VALUES (?, ?)");
+                let statement =
+                    Statement::new(format!("INSERT INTO {prefix}marks (k, v) VALUES (?, ?)"));
                 let request = client.text_with(&statement, key, &value);
                 self.told("mark as text with values", request).await
             }
@@ -213,7 +219,10 @@ impl<C: Client> Worker<C> {
         let told = match (prepared, self.common.statements.tally.bind((key,))) {
             (true, Ok(bound)) => self.told("tally", client.run(&bound)).await,
             _ => {
-                let text = format!("UPDATE sim.tallies SET n = n + 1 WHERE k = {key}");
+                let text = format!(
+                    "UPDATE {}tallies SET n = n + 1 WHERE k = {key}",
+                    self.common.prefix
+                );
                 let statement = Statement::new(text);
                 self.told("tally as text", client.text(&statement)).await
             }
@@ -293,7 +302,10 @@ impl<C: Client> Worker<C> {
         let keys = self.oracle().register_keys();
         let key = self.random.choose(&keys).copied().unwrap_or(0);
         let limit = 1 + self.random.below(40);
-        let text = format!("SELECT k, v FROM sim.registers WHERE k = ? LIMIT {limit}");
+        let text = format!(
+            "SELECT k, v FROM {}registers WHERE k = ? LIMIT {limit}",
+            self.common.prefix
+        );
         let client = self.common.client.clone();
         let request = client.prepare(&text);
         let Some(Ok(prepared)) = self.ask_within("prepare", 2, request).await else {
@@ -450,8 +462,9 @@ impl<C: Client> Worker<C> {
             .runtime
             .with(|world| world.counts.add_many("retries of failed requests", retries));
         match error.kind() {
-            RequestErrorKind::Server(_)
-            | RequestErrorKind::Expired
+            // Errors of nodes that are well, such as an unknown table or keyspace, are never expected.
+            RequestErrorKind::Server(error) if is_of_the_sick(error.code) => {}
+            RequestErrorKind::Expired
             | RequestErrorKind::Connection(_)
             | RequestErrorKind::Overloaded
             | RequestErrorKind::NoConnection
@@ -468,6 +481,11 @@ impl<C: Client> Worker<C> {
     fn oracle(&self) -> MutexGuard<'_, Oracle> {
         lock(&self.common.oracle)
     }
+}
+
+/// Whether an error is one of nodes that are not well, or too few.
+fn is_of_the_sick(code: i32) -> bool {
+    code == 0 || (0x1000..0x2000).contains(&code)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
