@@ -61,7 +61,7 @@ impl Answers {
         }
         let percent = self.sick.get(&request.node).copied().unwrap_or(0);
         // The driver's own reads and handshakes go wrong too, but not so often that nothing else happens.
-        let percent = if data { percent } else { percent / 4 };
+        let percent = if data { percent } else { percent / 2 };
         if self.random.below(100) < percent {
             let reaction = self.go_wrong(request, data);
             self.counts.add(name_of(&reaction));

@@ -123,6 +123,19 @@ impl World {
         }
     }
 
+    /// Checks that connections found their shards by source ports, however many of those were taken: the first one of a
+    /// node cannot know its shards, and the control connection has none.
+    pub(super) fn check_source_ports(&mut self) {
+        for node in 0..self.cluster.node_count() {
+            let unchosen = self.net.unchosen(node);
+            if 2 < unchosen {
+                self.violate(format!(
+                    "{unchosen} connections to node {node} did not choose their shard"
+                ));
+            }
+        }
+    }
+
     /// Reads what the nodes have.
     pub(super) fn stored(&mut self) -> Stored {
         let now = self.now;

@@ -194,6 +194,14 @@ impl Net {
         (opening, held().count() - opening)
     }
 
+    /// How many connections to a node are open that chose no source port.
+    pub(super) fn unchosen(&self, node: usize) -> usize {
+        let links = self.links.values();
+        links
+            .filter(|link| link.node == Some(node) && link.held && !link.asked_port)
+            .count()
+    }
+
     fn free_port(&mut self) -> u16 {
         loop {
             let port = self.ephemeral;

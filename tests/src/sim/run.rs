@@ -240,6 +240,9 @@ async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut ra
     };
     if !setup.early_faults {
         settle(&runtime, &session, &setup, START_MAX).await;
+        if setup.chooses_shards() {
+            runtime.with(World::check_source_ports);
+        }
     }
     let Some(statements) = prepare(&runtime, &session, &setup).await else {
         return;

@@ -104,6 +104,15 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Whether each connection can choose its shard from the start.
+    pub(super) fn chooses_shards(&self) -> bool {
+        let chosen = self.session.pool.uses_shard_aware_port();
+        let offered = self.cluster.shard_aware_port.is_some() && 0 < self.cluster.shards;
+        chosen && offered && !self.translated
+    }
+}
+
 fn one_in(random: &mut Random, chances: u64) -> bool {
     random.below(chances) == 0
 }
