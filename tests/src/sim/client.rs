@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 
 use messina_core::error::request::RequestError;
+use messina_core::error::session::SessionError;
 use messina_core::exec::batch::Batch;
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
@@ -15,11 +16,17 @@ use messina_engine::Session;
 use uuid::Uuid;
 
 use super::runtime::SimRuntime;
+use super::setup::Setup;
 
 type Outcome<T> = Result<T, RequestError>;
 
 /// Something that sends requests.
 pub(super) trait Client: Clone + Send + Sync + 'static {
+    /// Connects to the cluster.
+    fn start(
+        runtime: &SimRuntime,
+        setup: &Setup,
+    ) -> impl Future<Output = Result<Self, SessionError>> + Send;
     fn prepare(&self, text: &str) -> impl Future<Output = Outcome<PreparedStatement>> + Send;
     fn run(&self, bound: &Bound) -> impl Future<Output = Outcome<QueryResult>> + Send;
     fn text(&self, statement: &Statement) -> impl Future<Output = Outcome<QueryResult>> + Send;
@@ -90,6 +97,19 @@ impl Picture {
 }
 
 impl Client for Session<SimRuntime> {
+    fn start(
+        runtime: &SimRuntime,
+        setup: &Setup,
+    ) -> impl Future<Output = Result<Self, SessionError>> + Send {
+        let config = setup.session.clone();
+        Self::builder_on(runtime.clone())
+            .config(|own| *own = config)
+            .profile(setup.profile.clone())
+            .agreement_timeout(setup.agreement)
+            .coalesce(setup.coalesce)
+            .build()
+    }
+
     fn prepare(&self, text: &str) -> impl Future<Output = Outcome<PreparedStatement>> + Send {
         self.prepare(text.to_owned())
     }
@@ -120,12 +140,7 @@ impl Client for Session<SimRuntime> {
         let (mut rows, mut failures) = (Vec::new(), 0);
         loop {
             match pages.next().await {
-                Ok(Some(page)) => {
-                    for row in page.rows::<(i32, String)>()? {
-                        // A row that cannot be read is one that nobody wrote.
-                        rows.push(row.unwrap_or_else(|error| (i32::MIN, error.to_string())));
-                    }
-                }
+                Ok(Some(page)) => collect_rows(&page, &mut rows)?,
                 Ok(None) => return Ok(rows),
                 Err(error) if failures == again => return Err(error),
                 Err(_) => failures += 1,
@@ -144,6 +159,18 @@ impl Client for Session<SimRuntime> {
     fn close(&self, deadline: std::time::Duration) -> impl Future<Output = usize> + Send {
         self.close(deadline)
     }
+}
+
+/// Adds the rows of a page.
+pub(super) fn collect_rows(
+    page: &QueryResult,
+    rows: &mut Vec<(i32, String)>,
+) -> Result<(), RequestError> {
+    for row in page.rows::<(i32, String)>()? {
+        // A row that cannot be read is one that nobody wrote.
+        rows.push(row.unwrap_or_else(|error| (i32::MIN, error.to_string())));
+    }
+    Ok(())
 }
 
 /// The name under which a note is counted.

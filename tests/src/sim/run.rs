@@ -106,7 +106,8 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     };
     let done = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&done);
-    let scenario = scenario(runtime, setup, options, root.derive(300).random());
+    let random = root.derive(300).random();
+    let scenario = scenario::<Session<SimRuntime>>(runtime, setup, options, random);
     shared.executor.spawn(async move {
         scenario.await;
         end.store(true, Ordering::SeqCst);
@@ -226,7 +227,12 @@ fn furnish(world: &mut World, setup: &Setup) {
     world.drain_cluster();
 }
 
-async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut random: Random) {
+async fn scenario<C: Client>(
+    runtime: SimRuntime,
+    setup: Setup,
+    options: RunOptions,
+    mut random: Random,
+) {
     let faults = match options.faults {
         true => faults::plan(&mut random, setup.shape),
         false => Vec::new(),
@@ -235,7 +241,7 @@ async fn scenario(runtime: SimRuntime, setup: Setup, options: RunOptions, mut ra
     if setup.early_faults {
         begin_chaos(&runtime, &faults);
     }
-    let Some(session) = connect(&runtime, &setup).await else {
+    let Some(session) = connect::<C>(&runtime, &setup).await else {
         return;
     };
     if !setup.early_faults {
@@ -284,18 +290,11 @@ fn begin_chaos(runtime: &SimRuntime, faults: &[(Duration, faults::Fault)]) {
 }
 
 /// Opens the session; with faults from the start it may take several tries.
-async fn connect(runtime: &SimRuntime, setup: &Setup) -> Option<Session<SimRuntime>> {
+async fn connect<C: Client>(runtime: &SimRuntime, setup: &Setup) -> Option<C> {
     let limit = setup.session.readiness_timeout + Duration::from_millis(50);
     for _ in 0..20 {
         let began = runtime.now();
-        let config = setup.session.clone();
-        let session = Session::builder_on(runtime.clone())
-            .config(|own| *own = config)
-            .profile(setup.profile.clone())
-            .agreement_timeout(setup.agreement)
-            .coalesce(setup.coalesce)
-            .build()
-            .await;
+        let session = C::start(runtime, setup).await;
         let took = runtime.now().saturating_duration_since(began);
         if limit < took {
             runtime.with(|world| world.violate(format!("the start took {took:?} of {limit:?}")));
