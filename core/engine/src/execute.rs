@@ -113,7 +113,12 @@ impl<'s, R: Runtime> Exchange<'s, R> {
                     settling.result = Some(result.with_agreement(outcome));
                 }
             }
-            Wait::Keyspace(outcome) => drop(ready!(Pin::new(outcome).poll(cx))),
+            Wait::Keyspace(outcome) => {
+                if let Some(Err(error)) = ready!(Pin::new(outcome).poll(cx)) {
+                    settling.result = None;
+                    return Poll::Ready(Err(RequestError::keyspace(error)));
+                }
+            }
         }
         let late = || {
             RequestError::new(RequestErrorKind::Internal(

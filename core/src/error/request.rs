@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::{FrameEncodeError, ProtocolError};
 use crate::error::result::ResultError;
-use crate::error::session::NodeFailure;
+use crate::error::session::{NodeFailure, SessionError};
 use crate::error::value::BindError;
 use crate::policy::retry::FailureClass;
 use crate::routing::Shard;
@@ -70,6 +70,16 @@ impl RequestError {
     pub fn unreadable(error: ResultError) -> Self {
         Self(Box::new(Inner {
             kind: RequestErrorKind::Result(error),
+            fate: Fate::Answered,
+            attempts: Vec::new(),
+            absent: Vec::new(),
+        }))
+    }
+
+    /// Makes an error of a statement that entered a keyspace where other nodes did not follow.
+    pub fn keyspace(error: SessionError) -> Self {
+        Self(Box::new(Inner {
+            kind: RequestErrorKind::Keyspace(error),
             fate: Fate::Answered,
             attempts: Vec::new(),
             absent: Vec::new(),
@@ -198,6 +208,8 @@ pub enum RequestErrorKind {
     Encode(FrameEncodeError),
     /// The answer arrived but is not what the caller asked to read.
     Result(ResultError),
+    /// A statement entered a keyspace on one connection, and not every other node followed; the failures tell which.
+    Keyspace(SessionError),
     /// The session is closed.
     Closed,
     /// The driver contradicts itself.
@@ -218,7 +230,7 @@ impl RequestErrorKind {
     /// Returns whose error it is.
     pub fn category(&self) -> ErrorCategory {
         match self {
-            Self::Server(_) | Self::Unprepared(_) => ErrorCategory::Server,
+            Self::Server(_) | Self::Unprepared(_) | Self::Keyspace(_) => ErrorCategory::Server,
             Self::Protocol(_) | Self::UnexpectedAnswer { .. } => ErrorCategory::Protocol,
             Self::Expired
             | Self::Connection(_)
@@ -245,6 +257,7 @@ impl RequestErrorKind {
             Self::Encode(error) => Some(error),
             Self::Protocol(error) => Some(error),
             Self::Unprepared(error) => Some(error),
+            Self::Keyspace(error) => Some(error),
             Self::Bind(error) => Some(error),
             Self::Result(error) => Some(error),
             Self::Expired
@@ -280,6 +293,9 @@ impl fmt::Display for RequestErrorKind {
             Self::Bind(_) => out.write_str("the values do not fit the statement"),
             Self::Encode(_) => out.write_str("the request does not fit into a frame"),
             Self::Result(_) => out.write_str("the result cannot be read as asked"),
+            Self::Keyspace(_) => {
+                out.write_str("the keyspace was entered on one connection and not by every node")
+            }
             Self::Closed => out.write_str("the session is closed"),
             Self::Internal(what) => write!(out, "the driver contradicts itself: {what}"),
         }

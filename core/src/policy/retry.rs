@@ -172,6 +172,7 @@ impl FailureClass {
             | RequestErrorKind::Bind(_)
             | RequestErrorKind::Encode(_)
             | RequestErrorKind::Result(_)
+            | RequestErrorKind::Keyspace(_)
             | RequestErrorKind::Closed
             | RequestErrorKind::Internal(_) => Self::Rejected,
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use messina_engine::api::ReadinessRule;
+use messina_engine::api::{ReadinessRule, RequestErrorKind, SessionErrorKind};
 use messina_testkit::SimulatedCluster;
-use messina_testkit::node::{Reaction, RequestKind};
+use messina_testkit::node::{CqlError, Reaction, RequestKind};
 
 use crate::on_each_runtime;
 use crate::support::{builder, within};
@@ -80,5 +80,29 @@ on_each_runtime! {
             };
             within(&runtime, filled).await.expect("every connection is back");
         }
+    }
+
+    #[test]
+    async fn a_statement_that_enters_a_keyspace_tells_which_nodes_did_not_follow<R: Runtime>() {
+        let cluster = two_keyspaces();
+        let session = builder::<R>(&cluster).ready(ReadinessRule::EveryShard).build().await.expect("a session");
+        let mut entered = false;
+        cluster.intercept(move |request| {
+            let is_entering = request.text.is_some_and(|text| text.starts_with("USE"));
+            // The statement itself is the first one.
+            if !is_entering || !std::mem::replace(&mut entered, true) || request.node == 0 {
+                return Reaction::Answer;
+            }
+            Reaction::Refuse(CqlError::invalid("not here yet"))
+        });
+        let error = session.execute("USE new", ()).await.expect_err("one node refuses");
+        let RequestErrorKind::Keyspace(own) = error.kind() else {
+            panic!("{error:?}")
+        };
+        assert!(matches!(own.kind(), SessionErrorKind::KeyspaceInPart { .. }), "{own:?}");
+        assert_eq!(own.failures().len(), 1, "{own}");
+        assert!(own.to_string().contains("not here yet"), "{own}");
+        cluster.stop_intercepting();
+        session.execute("USE new", ()).await.expect("all follow now");
     }
 }
