@@ -26,6 +26,7 @@ pub use messina_core::exec::result::{Page, QueryResult};
 pub use messina_core::exec::statement::{AsStatement, Bound, Statement};
 pub use messina_core::exec::trace::{Trace, TraceEvent};
 pub use messina_core::exec::using::UsingTimeout;
+pub use messina_core::metrics::Metrics;
 pub use messina_core::notify::{ClusterEvent, Note, Severity};
 pub use messina_core::policy;
 pub use messina_core::policy::explain::RoutePlan;
@@ -38,7 +39,6 @@ pub use messina_core::wire::{Compression, Consistency, ProtocolVersion, SerialCo
 
 pub use crate::execute::Execute;
 pub use crate::lane::Lane;
-pub use crate::metrics::Metrics;
 pub use crate::notes::Events;
 pub use crate::pager::{Pages, RowStream};
 pub use crate::pipeline::{Completion, Full, Pipeline};

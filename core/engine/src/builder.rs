@@ -29,9 +29,6 @@ use crate::runtime::Runtime;
 use crate::session::{Session, Shared};
 use crate::wall_clock::WallClock;
 
-/// How long a statement that changes the schema waits for the cluster: long enough for a large one that is busy.
-const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Collects the settings of a session.
 ///
 /// What is not set keeps its default; everything that has no method here is reached by [`config`](Self::config).
@@ -40,7 +37,6 @@ const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct SessionBuilder<R: Runtime> {
     runtime: Option<R>,
     config: SessionConfig,
-    agreement_timeout: Duration,
     coalesce: bool,
     /// The first setting that could not be read.
     error: Option<ConfigError>,
@@ -51,7 +47,6 @@ impl<R: Runtime> SessionBuilder<R> {
         Self {
             runtime,
             config: SessionConfig::default(),
-            agreement_timeout: AGREEMENT_TIMEOUT,
             coalesce: true,
             error: None,
         }
@@ -184,7 +179,7 @@ impl<R: Runtime> SessionBuilder<R> {
 
     /// Limits how long a statement that changes the schema waits until all nodes have followed. Default: 60 s.
     pub fn agreement_timeout(mut self, timeout: Duration) -> Self {
-        self.agreement_timeout = timeout;
+        self.config.agreement_timeout = timeout;
         self
     }
 
@@ -240,13 +235,7 @@ impl<R: Runtime> SessionBuilder<R> {
         let settings = Settings {
             coalesce: self.coalesce,
             streams_max,
-            in_flight_max: streams_max.saturating_add(
-                config
-                    .limits
-                    .waiting_max
-                    .unwrap_or(u32::MAX)
-                    .min(config.limits.backlog_max),
-            ),
+            in_flight_max: config.limits.requests_effective(),
         };
         let task = ControlTask::new(
             runtime.clone(),
@@ -264,7 +253,6 @@ impl<R: Runtime> SessionBuilder<R> {
             runtime,
             config,
             profile,
-            agreement_timeout: self.agreement_timeout,
             published,
             mailbox,
             notes,

@@ -11,11 +11,9 @@ use std::time::Instant;
 use futures_io::{AsyncRead, AsyncWrite};
 use messina_core::conn::{
     Address, CloseReason, ConnectSpec, Connection, ConnectionInfo, ConnectionOutput,
-    ConnectionPlan, Role, StreamKey, SubmitError, Ticket,
+    ConnectionPlan, Role, StreamKey, Ticket,
 };
-use messina_core::error::connect::{
-    AttemptError, AttemptErrorKind, ConnectCause, ConnectError, ConnectPhase, ConnectionError, Fate,
-};
+use messina_core::error::connect::{ConnectCause, ConnectError, ConnectPhase, ConnectionError};
 
 use messina_core::wire::RequestOptionsRef;
 
@@ -115,25 +113,10 @@ impl Report {
     fn ended(&mut self, error: ConnectionError) {
         match std::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Open => self.link.closed(error),
-            Phase::Opening => self.link.connect_failed(self.failure(error)),
+            Phase::Opening => self
+                .link
+                .connect_failed(ConnectError::of_end(self.address.clone(), error)),
             Phase::Over => (),
-        }
-    }
-}
-
-impl Report {
-    /// Says why the connection never became usable.
-    fn failure(&self, error: ConnectionError) -> ConnectError {
-        let cause = match error {
-            ConnectionError::Connect(error) => return (*error).clone(),
-            ConnectionError::Closed(reason) => ConnectCause::GivenUp(reason),
-            ConnectionError::Io(error) => ConnectCause::Io(error),
-            _ => ConnectCause::Closed,
-        };
-        ConnectError {
-            address: self.address.clone(),
-            phase: ConnectPhase::Tcp,
-            cause,
         }
     }
 }
@@ -299,16 +282,7 @@ impl<R: Runtime> ConnTask<R> {
                 }
             }
             Err(error) => {
-                let kind = match error {
-                    SubmitError::Closed(error) => AttemptErrorKind::Connection(error),
-                    SubmitError::Overloaded => AttemptErrorKind::Overloaded,
-                    SubmitError::Encode(error) => AttemptErrorKind::Encode(error),
-                    _ => AttemptErrorKind::Connection(dropped()),
-                };
-                let reply = Err(AttemptError {
-                    kind,
-                    fate: Fate::NotSent,
-                });
+                let reply = Err(error.into());
                 self.replies.push((ticket, Delivery { at: now, reply }));
             }
         }

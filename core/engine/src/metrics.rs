@@ -5,62 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use messina_core::metrics::Metrics;
 use messina_core::notify::Note;
-
-use crate::snapshot::ClusterSnapshot;
-
-/// Counts of one moment. Totals grow for the life of the session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Metrics {
-    /// Requests started since the session was made, the pages of a read and the PREPAREs of a text counted singly.
-    pub requests: u64,
-    /// Those of them that failed after they were sent or when they could not be sent, expired ones included.
-    pub requests_failed: u64,
-    /// Attempts that a retry policy asked for.
-    pub retries: u64,
-    /// Requests that wait for their answer.
-    pub in_flight: u64,
-    /// Open connections for requests.
-    pub connections: usize,
-    /// Members of the cluster with an open connection.
-    pub hosts_connected: usize,
-    /// Connections of any kind that became usable, in total.
-    pub connections_opened: u64,
-    /// Connections that ended without the driver's doing, in total.
-    pub connections_lost: u64,
-    /// Attempts to connect that failed or were given up, in total.
-    pub connect_failures: u64,
-    /// Events that servers sent, in total.
-    pub server_events: u64,
-    /// Pictures of the cluster that were published, in total.
-    pub snapshots: u64,
-    /// Notes for operators, in total; see [`Session::notes`](crate::Session::notes).
-    pub notes: u64,
-    /// Those of them that gave way to newer ones before anybody read them.
-    pub notes_lost: u64,
-}
-
-impl Metrics {
-    pub(crate) fn of(cluster: &ClusterSnapshot, requests: u64, counters: &Counters) -> Self {
-        let lanes = || cluster.pools.iter().flat_map(|pool| pool.connections());
-        Self {
-            requests,
-            requests_failed: counters.requests_failed.read(),
-            retries: counters.retries.read(),
-            in_flight: lanes().map(|lane| u64::from(lane.in_flight())).sum(),
-            connections: lanes().count(),
-            hosts_connected: cluster.pools.iter().filter(|pool| !pool.is_empty()).count(),
-            connections_opened: counters.connections_opened.read(),
-            connections_lost: counters.connections_lost.read(),
-            connect_failures: counters.connect_failures.read(),
-            server_events: counters.server_events.read(),
-            snapshots: cluster.generation,
-            notes: counters.notes.read(),
-            notes_lost: counters.notes_lost.read(),
-        }
-    }
-}
 
 /// A number that grows.
 #[derive(Debug, Default)]
@@ -94,9 +40,22 @@ impl Counters {
     /// Counts what a note tells.
     pub(crate) fn noted(&self, note: &Note) {
         self.notes.add(1);
-        if matches!(note, Note::ConnectionLost { .. }) {
-            self.connections_lost.add(1);
-        }
+        self.connections_lost.add(Metrics::is_loss(note).into());
+    }
+
+    /// Reads what was counted; everything else is left at zero.
+    pub(crate) fn read(&self, requests: u64) -> Metrics {
+        let mut metrics = Metrics::default();
+        metrics.requests = requests;
+        metrics.requests_failed = self.requests_failed.read();
+        metrics.retries = self.retries.read();
+        metrics.connections_opened = self.connections_opened.read();
+        metrics.connections_lost = self.connections_lost.read();
+        metrics.connect_failures = self.connect_failures.read();
+        metrics.server_events = self.server_events.read();
+        metrics.notes = self.notes.read();
+        metrics.notes_lost = self.notes_lost.read();
+        metrics
     }
 
     /// Counts a request among those that are on another way, until the returned value is dropped.

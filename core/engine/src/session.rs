@@ -14,13 +14,14 @@ use messina_core::error::request::RequestError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
 use messina_core::exec::batch::Batch;
 use messina_core::exec::cache::StatementCache;
+use messina_core::exec::plan::seed_of_request;
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
 use messina_core::exec::statement::{AsStatement, Bound};
 use messina_core::exec::trace::Trace;
+use messina_core::metrics::Metrics;
 use messina_core::notify::Note;
 use messina_core::policy::explain::RoutePlan;
-use messina_core::policy::load_balancing::PlanRequest;
 use messina_core::policy::timestamp::{DriftWatch, MonotonicTimestamps};
 use messina_core::routing::ShardAwareStats;
 use messina_core::types::{FromRow, ToRow};
@@ -30,7 +31,7 @@ use uuid::Uuid;
 use crate::builder::SessionBuilder;
 use crate::execute::{self, Execute};
 use crate::mailbox::{Input, Mailbox};
-use crate::metrics::{Counters, Metrics};
+use crate::metrics::Counters;
 use crate::notes::{Events, Notes};
 use crate::pager::{Pages, RowStream};
 use crate::pipeline::Pipeline;
@@ -60,7 +61,6 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
     pub(crate) config: Arc<SessionConfig>,
     pub(crate) profile: Arc<ExecutionProfile>,
-    pub(crate) agreement_timeout: Duration,
     pub(crate) published: Arc<Published>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) notes: Arc<Notes>,
@@ -241,18 +241,9 @@ impl<R: Runtime> Session<R> {
     /// The plan is that of the next request of the session. Another request may find equal nodes in another order.
     pub fn plan(&self, bound: &Bound) -> RoutePlan {
         let shared = self.shared();
-        let options = bound.options();
-        let profile = options.profile.as_ref().unwrap_or(&shared.profile);
+        let seed = shared.seed_of(shared.requests.load(Ordering::Relaxed));
         let routing = shared.published.snapshot();
-        let consistency = options.consistency.unwrap_or(profile.consistency);
-        let request = PlanRequest {
-            table: bound.statement().table(&routing),
-            token: bound.token(),
-            stable: bound.statement().is_conditional() || consistency.is_serial(),
-            seed: shared.seed_of(shared.requests.load(Ordering::Relaxed)),
-        };
-        let policy = &*profile.load_balancing;
-        RoutePlan::of(&request, options.target, policy, &routing, &InFlight)
+        RoutePlan::of_bound(bound, &shared.profile, seed, &routing, &InFlight)
     }
 
     /// Starts to collect the changes of the cluster from now on, as a stream.
@@ -274,7 +265,10 @@ impl<R: Runtime> Session<R> {
     pub fn metrics(&self) -> Metrics {
         let shared = self.shared();
         let requests = shared.requests.load(Ordering::Relaxed);
-        Metrics::of(&self.cluster(), requests, &shared.counters)
+        shared
+            .counters
+            .read(requests)
+            .beside(&self.cluster(), &InFlight)
     }
 
     /// Reads members and schema again, soon.
@@ -364,8 +358,7 @@ impl<R: Runtime> Shared<R> {
     }
 
     const fn seed_of(&self, turn: u64) -> u64 {
-        // An odd multiplier spreads neighbouring counts over the whole range.
-        (self.seed ^ turn).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        seed_of_request(self.seed, turn)
     }
 
     /// Returns the write timestamp of a request: the time, but later than every one before.
@@ -434,7 +427,7 @@ impl<R: Runtime> Shared<R> {
 
     fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {
         let (promise, outcome) = promise();
-        let deadline = self.runtime.now() + self.agreement_timeout;
+        let deadline = self.runtime.now() + self.config.agreement_timeout;
         self.mailbox.push(Input::AwaitAgreement {
             change,
             deadline,

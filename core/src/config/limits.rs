@@ -48,6 +48,12 @@ impl Limits {
         self.in_flight_max.clamp(1, Self::STREAMS_MAX)
     }
 
+    /// Returns how many requests one connection takes in all: on the wire, and ready for it.
+    pub fn requests_effective(&self) -> u32 {
+        let waiting = self.waiting_max.unwrap_or(u32::MAX).min(self.backlog_max);
+        u32::from(self.in_flight_effective()).saturating_add(waiting)
+    }
+
     /// Returns the limit on orphans that holds after clamping: it must be reached before the ids run out.
     pub fn orphans_effective(&self) -> u16 {
         self.orphans_max

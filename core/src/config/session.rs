@@ -70,6 +70,9 @@ pub struct SessionConfig {
     pub metadata_timeout: Option<Duration>,
     /// How long changes are collected before the system tables are read again.
     pub refresh: RefreshConfig,
+    /// How long a statement that changes the schema waits until all nodes have followed. Default: 60 s, long enough for
+    /// a large cluster that is busy.
+    pub agreement_timeout: Duration,
     /// What must be connected before the session counts as ready.
     pub ready: ReadinessRule,
     /// How long the session may take to become ready.
@@ -172,6 +175,7 @@ impl Default for SessionConfig {
             metadata_timeout: Some(METADATA_TIMEOUT),
             refresh: RefreshConfig::default(),
             ready: ReadinessRule::default(),
+            agreement_timeout: AGREEMENT_TIMEOUT,
             readiness_timeout: READINESS_TIMEOUT,
         }
     }
@@ -395,6 +399,8 @@ const HOST_LEN_MAX: usize = 253;
 const KEYSPACE_LEN_MAX: usize = 48;
 /// A read of the system tables is small; one that takes longer than this is stuck.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
+/// Large enough for a large cluster that is busy.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Long enough for a few addresses that do not answer, short enough for a program's start to fail visibly.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(30);
 

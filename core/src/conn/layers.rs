@@ -87,13 +87,22 @@ impl Layers {
         }
     }
 
+    /// Says whether there is something to write, wrapped or to be wrapped.
+    pub(crate) fn has_output(&self, send: &mut SendBuffer) -> bool {
+        !self.outbox.rest().is_empty() || self.may_seal(send)
+    }
+
+    fn may_seal(&self, send: &mut SendBuffer) -> bool {
+        let is_open = self.tls.as_ref().is_none_or(TlsLayer::is_open);
+        self.outbox.batches.is_empty() && is_open && !self.mute && !send.is_empty()
+    }
+
     /// Wraps the next frames, if everything before was written.
     pub(crate) fn seal(&mut self, send: &mut SendBuffer) -> Result<(), ()> {
         if self.broken.is_some() {
             return Err(());
         }
-        let is_open = self.tls.as_ref().is_none_or(TlsLayer::is_open);
-        if self.outbox.batches.is_empty() && is_open && !self.mute && !send.is_empty() {
+        if self.may_seal(send) {
             self.seal_batch(send)
                 .map_err(|error| self.broken = Some(error))?;
         }

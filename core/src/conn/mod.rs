@@ -240,6 +240,14 @@ impl Connection {
         self.send.gather(out)
     }
 
+    /// Says whether [`poll_transmit`](Self::poll_transmit) has something.
+    pub fn has_transmit(&mut self) -> bool {
+        match &self.layers {
+            Some(layers) => layers.has_output(&mut self.send),
+            None => !self.send.is_empty(),
+        }
+    }
+
     /// Takes note that `len` bytes of the last gather list were written.
     pub fn handle_transmitted(&mut self, now: Instant, len: usize) {
         let now = self.clamp(now);

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::conn::ConnectionInfo;
-use crate::error::connect::{AttemptError, ConnectionError};
+use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::FrameEncodeError;
 use crate::notify::Note;
 use crate::wire::{ResponseFrame, ServerEvent};
@@ -71,6 +71,19 @@ pub enum SubmitError {
     /// The request does not fit the protocol.
     #[error("the request cannot be encoded")]
     Encode(#[source] FrameEncodeError),
+}
+
+impl From<SubmitError> for AttemptError {
+    /// Says what a request that was not taken means to the attempt that it was.
+    fn from(error: SubmitError) -> Self {
+        let kind = match error {
+            SubmitError::Closed(error) => AttemptErrorKind::Connection(error),
+            SubmitError::Encode(error) => AttemptErrorKind::Encode(error),
+            // Whoever comes too early, or too many, may be better off elsewhere.
+            SubmitError::NotOpen | SubmitError::Overloaded => AttemptErrorKind::Overloaded,
+        };
+        Self::new(kind, Fate::NotSent)
+    }
 }
 
 /// Holds an output until it is taken; replies are small, everything else is rare and boxed.

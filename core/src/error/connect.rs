@@ -50,6 +50,24 @@ pub struct ConnectError {
     pub cause: ConnectCause,
 }
 
+impl ConnectError {
+    /// Says why a connection that ended before it was usable did not become so.
+    #[must_use]
+    pub fn of_end(address: Address, end: ConnectionError) -> Self {
+        let cause = match end {
+            ConnectionError::Connect(error) => return (*error).clone(),
+            ConnectionError::Closed(reason) => ConnectCause::GivenUp(reason),
+            ConnectionError::Io(error) => ConnectCause::Io(error),
+            _ => ConnectCause::Closed,
+        };
+        Self {
+            address,
+            phase: ConnectPhase::Tcp,
+            cause,
+        }
+    }
+}
+
 /// Names the steps from a host name to a usable connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

@@ -64,6 +64,14 @@ impl ExecutionPlan {
     }
 }
 
+/// Draws the random number of a session's request from its count.
+#[inline]
+#[must_use]
+pub const fn seed_of_request(session: u64, count: u64) -> u64 {
+    // An odd multiplier spreads neighbouring counts over the whole range.
+    (session ^ count).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// Says what a request sends, as far as its execution has to know.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

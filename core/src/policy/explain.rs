@@ -10,7 +10,9 @@ use uuid::Uuid;
 use super::load_balancing::{
     ClusterView, LoadBalancingPolicy, PlanRequest, PolicyDescription, RoutingView,
 };
+use crate::config::profile::ExecutionProfile;
 use crate::error::session::NodeFailure;
+use crate::exec::statement::Bound;
 use crate::exec::targets::{Planned, Targets};
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, Token};
 
@@ -105,6 +107,28 @@ pub enum LeftOutCause {
 }
 
 impl RoutePlan {
+    /// Explains the plan of a request with a bound statement, in a session with this profile.
+    #[must_use]
+    pub fn of_bound<H>(
+        bound: &Bound,
+        profile: &ExecutionProfile,
+        seed: u64,
+        routing: &Routing<H>,
+        loads: &dyn Loads<H>,
+    ) -> Self {
+        let options = bound.options();
+        let profile = options.profile.as_deref().unwrap_or(profile);
+        let consistency = options.consistency.unwrap_or(profile.consistency);
+        let request = PlanRequest {
+            table: bound.statement().table(routing),
+            token: bound.token(),
+            stable: bound.statement().is_conditional() || consistency.is_serial(),
+            seed,
+        };
+        let policy = &*profile.load_balancing;
+        Self::of(&request, options.target, policy, routing, loads)
+    }
+
     /// Explains the plan of a request, which goes to `only` where that is given.
     #[must_use]
     pub fn of<H>(

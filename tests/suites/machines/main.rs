@@ -2,4 +2,5 @@
 
 mod allocations;
 mod connection;
+mod driver;
 mod tls;

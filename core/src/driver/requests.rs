@@ -1,0 +1,220 @@
+//! The requests of an application: begun, answered, given up. What follows a change of schema or keyspace before the
+//! answer is given out, and which page comes next. How an exchange finds its answer is in `calls`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::calls::{Aim, Answered, CallId};
+use super::prepare::PrepareTask;
+use super::question::Question;
+use super::{Driver, DriverOutput, Pages, RequestId};
+use crate::cluster::AgreementOutcome;
+use crate::error::request::RequestError;
+use crate::error::session::SessionError;
+use crate::exec::paging::Paging;
+use crate::exec::result::QueryResult;
+
+/// What an answer to the application waits for.
+#[derive(Debug)]
+pub(super) enum Pending {
+    Exchange {
+        call: CallId,
+        unpaged: bool,
+    },
+    Page {
+        call: CallId,
+        paging: Box<Paging>,
+    },
+    Preparing(Box<PrepareTask>),
+    /// The schema or the keyspace has changed: the cluster follows before the answer is given out.
+    Settling(Box<QueryResult>),
+    Keyspace,
+    Agreement,
+}
+
+impl Driver {
+    /// Names a request and begins it.
+    pub(super) fn request(
+        &mut self,
+        now: Instant,
+        begin: impl FnOnce(&mut Self, RequestId),
+    ) -> RequestId {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        self.turn(now, |driver| begin(driver, request));
+        request
+    }
+
+    /// Begins a request that is answered by one exchange.
+    pub(super) fn ask(
+        &mut self,
+        now: Instant,
+        question: Result<Question, RequestError>,
+        aim: Aim,
+    ) -> RequestId {
+        self.request(now, |driver, request| {
+            let admitted = question.and_then(|question| {
+                driver.admit(&question)?;
+                Ok(question)
+            });
+            match admitted {
+                Ok(question) => {
+                    let call = driver.call(request, question, aim);
+                    let unpaged = aim.unpaged;
+                    let pending = Pending::Exchange { call, unpaged };
+                    driver.requests.insert(request, pending);
+                }
+                Err(error) => driver.answer(request, Err(error)),
+            }
+        })
+    }
+
+    pub(super) fn page_begin(&mut self, request: RequestId, pages: Pages) {
+        let Pages {
+            mut question,
+            paging,
+        } = pages;
+        let Some(next) = paging.next() else {
+            return self.turn_page(request, question, paging, Ok(None));
+        };
+        if let Err(error) = self.admit(&question) {
+            return self.turn_page(request, question, paging, Err(error));
+        }
+        question.turn_to(next.state);
+        let aim = Aim {
+            prefer: next.prefer,
+            ..Aim::default()
+        };
+        let paging = Box::new(paging);
+        let call = self.call(request, question, aim);
+        self.requests
+            .insert(request, Pending::Page { call, paging });
+    }
+
+    pub(super) fn keyspace_begin(&mut self, request: RequestId, keyspace: Arc<str>) {
+        self.requests.insert(request, Pending::Keyspace);
+        self.enter_keyspace(request, keyspace);
+    }
+
+    pub(super) fn agreement_begin(&mut self, request: RequestId) {
+        self.requests.insert(request, Pending::Agreement);
+        self.agree(request);
+    }
+
+    /// Takes what came of an exchange.
+    pub(super) fn answered(&mut self, request: RequestId, answered: Answered) {
+        match self.requests.remove(&request) {
+            Some(Pending::Exchange { unpaged, .. }) => match answered.read() {
+                Ok(result) => self.settle(request, result, unpaged),
+                Err(error) => self.answer(request, Err(error)),
+            },
+            Some(Pending::Page { mut paging, .. }) => {
+                let result = answered.read().and_then(|page| {
+                    paging.handle_page(&page)?;
+                    Ok(Some(page))
+                });
+                if result.is_err() {
+                    paging.handle_failure();
+                }
+                self.turn_page(request, answered.into_question(), *paging, result);
+            }
+            Some(Pending::Preparing(task)) => {
+                let outcome = answered.read_prepared();
+                self.prepare_answered(request, task, answered.id(), outcome);
+            }
+            Some(other) => {
+                self.requests.insert(request, other);
+            }
+            None => (),
+        }
+    }
+
+    /// Lets the cluster follow a change that the request has made, before it is answered.
+    fn settle(&mut self, request: RequestId, result: QueryResult, unpaged: bool) {
+        let keyspace = result.set_keyspace().map(Arc::from);
+        if let Some(change) = result.schema_change() {
+            self.plane.schema_changed(self.now, change);
+            let pending = Pending::Settling(Box::new(result));
+            self.requests.insert(request, pending);
+            self.agree(request);
+        } else if let Some(keyspace) = keyspace {
+            let pending = Pending::Settling(Box::new(result));
+            self.requests.insert(request, pending);
+            self.enter_keyspace(request, keyspace);
+        } else if unpaged && let Err(error) = result.expect_last_page() {
+            self.answer(request, Err(error.into()));
+        } else {
+            self.answer(request, Ok(result));
+        }
+    }
+
+    fn agree(&mut self, request: RequestId) {
+        let deadline = self.now + self.config.agreement_timeout;
+        self.plane
+            .await_agreement(self.now, request.command(), deadline);
+    }
+
+    fn enter_keyspace(&mut self, request: RequestId, keyspace: Arc<str>) {
+        let deadline = self.now + self.config.connection.handshake_timeout;
+        self.plane
+            .use_keyspace(self.now, request.command(), keyspace, deadline);
+    }
+
+    pub(super) fn agreed(&mut self, request: RequestId, outcome: AgreementOutcome) {
+        match self.requests.remove(&request) {
+            Some(Pending::Settling(result)) => self.answer(request, Ok(*result)),
+            Some(_) => self.output(DriverOutput::Agreement { request, outcome }),
+            None => (),
+        }
+    }
+
+    pub(super) fn keyspace_used(&mut self, request: RequestId, result: Result<(), SessionError>) {
+        match self.requests.remove(&request) {
+            Some(Pending::Settling(own)) => self.answer(request, Ok(*own)),
+            Some(_) => self.output(DriverOutput::KeyspaceUsed { request, result }),
+            None => (),
+        }
+    }
+
+    pub(super) fn give_up(&mut self, request: RequestId) {
+        match self.requests.remove(&request) {
+            Some(Pending::Exchange { call, .. } | Pending::Page { call, .. }) => {
+                self.drop_call(call);
+            }
+            Some(Pending::Preparing(task)) => self.prepare_end(request, *task),
+            Some(Pending::Settling(_) | Pending::Keyspace | Pending::Agreement) | None => (),
+        }
+        self.outputs
+            .retain(|output| output.request() != Some(request));
+    }
+
+    /// Counts the requests that the end of the session would cut off.
+    pub(super) fn under_way(&self) -> usize {
+        let waits = |pending: &&Pending| {
+            matches!(
+                pending,
+                Pending::Exchange { .. } | Pending::Page { .. } | Pending::Preparing(_)
+            )
+        };
+        self.requests.values().filter(waits).count()
+    }
+
+    fn answer(&mut self, request: RequestId, result: Result<QueryResult, RequestError>) {
+        self.output(DriverOutput::Answer { request, result });
+    }
+
+    fn turn_page(
+        &mut self,
+        request: RequestId,
+        question: Question,
+        paging: Paging,
+        result: Result<Option<QueryResult>, RequestError>,
+    ) {
+        let pages = Box::new(Pages { question, paging });
+        self.output(DriverOutput::Page {
+            request,
+            pages,
+            result,
+        });
+    }
+}
