@@ -11,6 +11,7 @@ mod modes;
 mod nodes;
 mod samples;
 mod statements;
+mod three_nodes;
 mod types;
 
 use std::error::Error;
