@@ -397,6 +397,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_a_prefix_that_is_no_hex_is_refused_where_it_stands() {
+        for name in [
+            "UserType(ks,61,g1:LongType)",
+            "UserType(ks,61,6:LongType)",
+            "UserType(ks,61,c328:LongType)",
+            "UserType(ks,g1)",
+        ] {
+            let error = parse_class_name(name).expect_err(name);
+            assert!(error.offset <= name.len(), "{error:?}");
+        }
+        assert!(parse_class_name("UserType(ks,61,61:LongType)").is_ok());
+    }
+
+    #[test]
     fn broken_names_are_refused() {
         for name in [
             "",

@@ -294,6 +294,27 @@ on_each_runtime! {
     }
 
     #[test]
+    async fn a_client_that_did_not_prepare_again_hears_of_new_columns_with_the_rows<R: Runtime>() {
+        let cluster = cluster(1);
+        let (one, two) = (session::<R>(&cluster).await, session::<R>(&cluster).await);
+        one.execute(INSERT, (1, "ada")).await.expect("inserted");
+        let text = "SELECT * FROM app.users";
+        let select = two.prepare(text).await.expect("prepared");
+        two.execute(&select, ()).await.expect("selected");
+        one.execute("ALTER TABLE app.users ADD age int", ()).await.expect("altered");
+        let anew = one.prepare(text).await.expect("prepared anew");
+        one.execute(&anew, ()).await.expect("selected");
+        let before = cluster.statistics(0).unprepared;
+        for _ in 0..3 {
+            let result = two.execute(&select, ()).await.expect("selected");
+            let row: Row<'_> = result.one().expect("one row");
+            assert_eq!(row.read::<Option<i32>>("age").expect("the new column"), None);
+            assert_eq!(row.read::<&str>("name").expect("a text"), "ada");
+        }
+        assert_eq!(cluster.statistics(0).unprepared, before, "the node knew the statement all the time");
+    }
+
+    #[test]
     async fn no_row_is_read_by_the_columns_of_another_version_of_its_table<R: Runtime>() {
         let cluster = cluster(2);
         let session = session::<R>(&cluster).await;

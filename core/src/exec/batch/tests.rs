@@ -317,3 +317,25 @@ fn a_batch_tells_neither_a_metadata_id_nor_a_tablet_version() {
     };
     assert_eq!(encoded(&extended), encoded(&plain));
 }
+
+#[test]
+fn a_batch_over_what_servers_take_is_refused_before_it_is_sent() {
+    const BLOB: u16 = 0x0003;
+    let body = prepared_body(b"p1", &[("k", INT), ("v", BLOB)]);
+    let insert = PreparedStatement::new("INSERT".into(), Some("ks".into()), body, &routing(1, &[]));
+    // All share one piece of memory.
+    let value = bytes::Bytes::from(vec![0; 16 << 20]);
+    let size = |count: i32| {
+        let mut batch = Batch::unlogged();
+        batch
+            .extend(&insert, (0..count).map(|k| (k, value.clone())))
+            .expect("they fit");
+        batch.with_request(&settings(), Consistency::One, |request| {
+            let options = crate::wire::request::RequestOptionsRef::default();
+            request.body_len(&ProtocolFeatures::default(), &options)
+        })
+    };
+    assert!(size(15).is_ok());
+    let error = size(16).expect_err("256 MiB and a little more");
+    assert!(error.to_string().contains("268435456"), "{error}");
+}

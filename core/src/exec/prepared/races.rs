@@ -159,7 +159,7 @@ impl World {
 
     /// Two more executions on a quiet server end with columns that need not be sent any more.
     fn settle(&mut self) {
-        for _ in 0..3 {
+        for _ in 0..6 {
             self.act(Actor::Execution(0));
         }
         let shape = self.statement.shape();

@@ -197,6 +197,35 @@ fn a_stable_request_tries_replicas_in_the_order_of_the_ring() {
 }
 
 #[test]
+fn with_the_first_replica_gone_every_stable_request_leads_to_the_next_one() {
+    let whole = routing(network(3, 3));
+    let plan_of = |routing: &Routing<usize>, seed| {
+        let request = PlanRequest {
+            stable: true,
+            ..request(seed)
+        };
+        plan(&DefaultLoadBalancing::default(), &request, routing)
+    };
+    let first = plan_of(&whole, 0)[0];
+    for change in [
+        (|host: &mut Host| host.state = HostState::Removed) as fn(&mut Host),
+        |host| host.allowed = false,
+    ] {
+        let mut without = whole.clone();
+        let mut hosts = without.hosts.to_vec();
+        change(&mut hosts[usize::from(first)]);
+        without.hosts = hosts.into();
+        for seed in 0..100 {
+            assert_eq!(
+                plan_of(&without, seed)[..2],
+                plan_of(&whole, 0)[1..3],
+                "{seed}"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_replica_leads_some_plans() {
     let routing = routing(network(3, 3));
     let leaders: BTreeSet<_> = (0..50)

@@ -6,7 +6,7 @@ use crate::wire::consistency::Consistency;
 use crate::wire::event::SchemaTarget;
 use crate::wire::header::ProtocolVersion;
 use crate::wire::result::PreparedBody;
-use crate::wire::server_error::{ServerErrorDetail, WriteType};
+use crate::wire::server_error::{OperationKind, ServerErrorDetail, WriteType};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex
@@ -423,6 +423,51 @@ fn the_rate_limit_error_is_known_only_by_the_agreed_code() {
             ..
         }
     ));
+}
+
+#[test]
+fn the_code_of_rate_limits_is_whatever_was_agreed_on_and_no_other() {
+    let learned = ProtocolFeatures {
+        rate_limit_error: Some(42),
+        ..ProtocolFeatures::default()
+    };
+    let detail =
+        |hex: &str, features: &ProtocolFeatures| match frame(hex).parse(features).unwrap().response
+        {
+            Response::Error(error) => error.detail,
+            _ => panic!("not an error"),
+        };
+    let forty_two = "84000001000000000c0000002a0004726174650100";
+    assert_eq!(
+        detail(forty_two, &learned),
+        ServerErrorDetail::RateLimit {
+            operation: OperationKind::Write,
+            rejected_by_coordinator: false,
+        }
+    );
+    let usual = "84000001000000000c0000f0000004726174650100";
+    assert_eq!(detail(usual, &learned), ServerErrorDetail::Unknown);
+    // Without an agreement servers say the same as an error of their configuration, whatever its words are.
+    let configuration = "84000001000000000a00002300000472617465";
+    assert_eq!(
+        detail(configuration, &ProtocolFeatures::default()),
+        ServerErrorDetail::ConfigError
+    );
+}
+
+#[test]
+fn of_two_statements_only_the_marked_one_is_conditional() {
+    let marked = ProtocolFeatures {
+        lwt_mark_mask: Some(0x8000_0000),
+        ..ProtocolFeatures::default()
+    };
+    let global = |flags: &str| {
+        format!("000000040001aa{flags}00000001000000000001610001620001630009000000040000_0000")
+            .replace('_', "")
+    };
+    assert!(prepared(&global("80000001"), &marked).conditional);
+    assert!(!prepared(&global("00000001"), &marked).conditional);
+    assert!(!prepared(&global("80000001"), &ProtocolFeatures::default()).conditional);
 }
 
 #[test]
