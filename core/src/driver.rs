@@ -89,11 +89,12 @@ use crate::config::session::SessionConfig;
 use crate::conn::Ticket;
 use crate::error::request::RequestError;
 use crate::exec::batch::Batch;
+use crate::exec::cache::StatementCache;
 use crate::exec::plan::seed_of_request;
 use crate::exec::statement::{AsStatement, Bound};
 use crate::metrics::Metrics;
 use crate::policy::explain::RoutePlan;
-use crate::policy::timestamp::MonotonicTimestamps;
+use crate::policy::timestamp::{DriftWatch, MonotonicTimestamps};
 use crate::routing::{HostStatus, Routing, ShardAwareStats};
 use crate::seed::Seed;
 use crate::types::ToRow;
@@ -110,6 +111,8 @@ pub struct Driver {
     now: Instant,
     clock: WallClock,
     timestamps: MonotonicTimestamps,
+    drift: DriftWatch,
+    statements: StatementCache,
     /// Is mixed with the count of requests for the random number of each.
     seed: u64,
     plane: ControlPlane<ConnId>,
@@ -163,6 +166,8 @@ impl Driver {
             now,
             clock: WallClock::new(now, unix_micros),
             timestamps: MonotonicTimestamps::new(),
+            drift: DriftWatch::default(),
+            statements: StatementCache::new(config.statements_cached_max),
             plane: ControlPlane::new(now, Arc::clone(&config), random.seed()),
             seed: random.next_u64(),
             table: Table::default(),
@@ -234,8 +239,11 @@ impl Driver {
     }
 
     /// Executes the statements of a batch as one.
+    ///
+    /// Texts with values in it are prepared first, or found among those [prepared before](Self::prepare_cached).
     pub fn batch(&mut self, now: Instant, batch: impl Into<Box<Batch>>) -> RequestId {
-        self.ask(now, Ok(Question::Batch(batch.into())), Aim::default())
+        let batch = batch.into();
+        self.request(now, |driver, request| driver.batch_begin(request, batch))
     }
 
     /// Prepares a statement on every connected node at once; it succeeds when one of them answers well.
@@ -244,7 +252,17 @@ impl Driver {
     pub fn prepare(&mut self, now: Instant, text: impl Into<Arc<str>>) -> RequestId {
         let text = text.into();
         self.request(now, |driver, request| {
-            driver.prepare_begin(request, text);
+            driver.prepare_begin(request, text, false);
+        })
+    }
+
+    /// Gives the statement of this text that was prepared last in the session's keyspace, or prepares it.
+    ///
+    /// As many statements are remembered as the settings say; those used least recently are forgotten first.
+    pub fn prepare_cached(&mut self, now: Instant, text: impl Into<Arc<str>>) -> RequestId {
+        let text = text.into();
+        self.request(now, |driver, request| {
+            driver.prepare_begin(request, text, true);
         })
     }
 

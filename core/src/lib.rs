@@ -76,6 +76,7 @@
 //!  application ──► adapter (tokio │ smol │ async-std) ──► messina-engine: one task a connection, one for the cluster
 //!                                                                  │
 //!  your own loop ──────────────────────────────────────────► messina-core
+//!        driver   Driver: all of it under one owner                                 one per session
 //!        exec     Execution: where does a request go, what if it fails            one per request, in the caller
 //!        cluster  ControlPlane: who is in the cluster, whom to connect to         one per session
 //!        routing  Routing: an immutable snapshot that both sides read             one per change
@@ -88,6 +89,8 @@
 //! - [`ControlPlane`](cluster::ControlPlane) says what to resolve, connect, close and ask, and publishes
 //!   [`Routing`](routing::snapshot::Routing) snapshots. It owns no socket and no connection.
 //! - [`Execution`](exec::Execution) is the brain of one request: targets, retries, preparing again, its one deadline.
+//! - [`Driver`](driver::Driver) is all of these under one owner, with everything that a session has: for loops of one's
+//!   own, for threads that block, for simulations. The example `blocking_cluster` shows one.
 //! - [`policy`] holds what applications can choose: load balancing, retries, reconnection, credentials. Policies are pure
 //!   functions on snapshots, so they run in simulations too.
 //! - Bodies are decoded by whoever asked ([`exec::result`]); connections look at headers only.

@@ -457,12 +457,6 @@ impl<H: Clone> ControlPlane<H> {
         &self.routing
     }
 
-    /// The keyspace that connections are in or about to enter, if there is one.
-    #[must_use]
-    pub const fn keyspace(&self) -> Option<&Arc<str>> {
-        self.keyspace.as_ref()
-    }
-
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<ControlOutput<H>> {
         self.outputs.pop_front()

@@ -78,10 +78,15 @@ pub(super) type Reply = Result<ResponseFrame, AttemptError>;
 impl Driver {
     /// Refuses what must not be sent, or not any more.
     pub(super) fn admit(&self, question: &Question) -> Result<(), RequestError> {
-        if self.closing != Closing::NotAsked {
+        if self.is_closing() {
             return Err(RequestError::new(RequestErrorKind::Closed));
         }
         question.check().map_err(RequestError::from)
+    }
+
+    /// Says whether requests are refused.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing != Closing::NotAsked
     }
 
     /// Begins an exchange; its outcome comes later, never from within.
@@ -91,7 +96,9 @@ impl Driver {
         let options = question.options().unwrap_or(&none);
         let profile = Arc::clone(options.profile.as_ref().unwrap_or(&self.profile));
         let clock = self.clock.unix_micros(now);
-        let mut settings = options.settle(now, &profile, || self.timestamps.next(clock));
+        let (timestamps, mut stamp) = (&mut self.timestamps, None);
+        let mut settings = options.settle(now, &profile, || *stamp.insert(timestamps.next(clock)));
+        let drifts = stamp.and_then(|stamp| self.drift.note(stamp, clock));
         settings.idempotent = question.is_idempotent(settings.idempotent);
         if aim.unpaged {
             settings.page_size = None;
@@ -113,6 +120,9 @@ impl Driver {
             armed: None,
         };
         self.calls.insert(call, own);
+        if let Some(note) = drifts {
+            self.note(note);
+        }
         self.execution(call, |execution, routing, view| {
             execution.start(now, routing, view);
         });
@@ -384,13 +394,37 @@ impl Driver {
             .map(|own| own.served_on(call.served.shard));
         let answered = Answered {
             id,
-            result,
+            result: result
+                .map_err(|error| error.with_absent_nodes(|| self.plane.routing().failures())),
             coordinator,
+            won_by_copy: call.execution.won_by_copy(),
             features: call.served.features,
             attempts: call.execution.attempts().to_vec(),
             question: call.question,
         };
         self.answered(call.owner, answered);
+    }
+
+    /// Reads the answer to a statement.
+    pub(super) fn read(&mut self, answered: &Answered) -> Result<QueryResult, RequestError> {
+        let frame = answered.result.as_ref().map_err(Clone::clone)?;
+        let announced = answered.question.announced();
+        match QueryResult::parse(frame, &answered.features, announced, answered.coordinator) {
+            Ok(result) => {
+                let result = result.with_attempts(&answered.attempts);
+                Ok(match answered.won_by_copy {
+                    true => result.with_copy(),
+                    false => result,
+                })
+            }
+            Err(error) => {
+                let note = announced.and_then(|(own, _)| own.learn_unreadable(&error));
+                if let Some(note) = note {
+                    self.note(note);
+                }
+                Err(error.into())
+            }
+        }
     }
 
     /// Ends every exchange that waits for its next attempt when no connection is left.
@@ -422,6 +456,7 @@ pub(super) struct Answered {
     result: Result<ResponseFrame, RequestError>,
     features: ProtocolFeatures,
     coordinator: Option<Coordinator>,
+    won_by_copy: bool,
     /// What failed before the answer came.
     attempts: Vec<Attempt>,
     question: Question,
@@ -434,14 +469,6 @@ impl Answered {
 
     pub(super) fn into_question(self) -> Question {
         self.question
-    }
-
-    /// Reads the answer to a statement.
-    pub(super) fn read(&self) -> Result<QueryResult, RequestError> {
-        let frame = self.result.as_ref().map_err(Clone::clone)?;
-        let announced = self.question.announced();
-        let result = QueryResult::parse(frame, &self.features, announced, self.coordinator)?;
-        Ok(result.with_attempts(&self.attempts))
     }
 
     /// Reads the answer to a PREPARE.

@@ -8,8 +8,9 @@ use super::question::Question;
 use super::requests::Pending;
 use super::{Driver, DriverOutput, Due, RequestId};
 use crate::error::request::RequestError;
+use crate::exec::batch::Batch;
 use crate::exec::prepared::PreparedStatement;
-use crate::exec::preparing::{PrepareOn, Preparing, PreparingStep};
+use crate::exec::preparing::{Preparing, PreparingStep};
 use crate::wire::PreparedBody;
 
 /// A statement that is being prepared.
@@ -21,24 +22,81 @@ pub(super) struct PrepareTask {
     preparing: Preparing,
     calls: Vec<CallId>,
     armed: Option<Instant>,
+    /// Is the batch that the statement belongs to, where it is not prepared for its own sake.
+    batch: Option<Box<Batch>>,
 }
 
 impl Driver {
-    pub(super) fn prepare_begin(&mut self, request: RequestId, text: Arc<str>) {
-        if let Err(error) = self.admit(&Question::Prepare(Arc::clone(&text))) {
-            let result = Err(error);
-            return self.output(DriverOutput::Prepared { request, result });
+    /// Prepares a text, or finds it among those prepared before.
+    pub(super) fn prepare_begin(&mut self, request: RequestId, text: Arc<str>, cached: bool) {
+        let found = if cached { self.find(&text) } else { None };
+        let result = match (self.admit(&Question::Prepare(Arc::clone(&text))), found) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(statement)) => Ok(statement),
+            (Ok(()), None) => return self.prepare_first(request, text, None),
+        };
+        self.output(DriverOutput::Prepared { request, result });
+    }
+
+    /// Executes a batch, after preparing the texts with values in it.
+    pub(super) fn batch_begin(&mut self, request: RequestId, mut batch: Box<Batch>) {
+        let mut ready = batch.check().map_err(RequestError::from);
+        while ready.is_ok() {
+            let next = batch.texts_to_prepare().next().cloned();
+            let Some(text) = next else { break };
+            match self.find(&text) {
+                Some(statement) => {
+                    ready = batch.bind_text(&statement).map_err(RequestError::from);
+                }
+                None if self.is_closing() => break,
+                None => return self.prepare_first(request, text, Some(batch)),
+            }
         }
+        let question = ready.map(|()| Question::Batch(batch));
+        self.exchange(request, question, Aim::default());
+    }
+
+    fn find(&mut self, text: &Arc<str>) -> Option<PreparedStatement> {
+        let keyspace = self.plane.routing().keyspace.as_ref();
+        self.statements.find(keyspace, text)
+    }
+
+    fn prepare_first(&mut self, request: RequestId, text: Arc<str>, batch: Option<Box<Batch>>) {
         let routing = self.plane.routing();
-        let (preparing, step) = Preparing::start(PrepareOn::EveryNode, routing);
+        let (preparing, step) = Preparing::start(self.config.prepare_on, routing);
         let task = PrepareTask {
             text,
-            keyspace: self.plane.keyspace().cloned(),
+            keyspace: routing.keyspace.clone(),
             preparing,
             calls: Vec::new(),
             armed: None,
+            batch,
         };
         self.prepare_step(request, Box::new(task), step);
+    }
+
+    fn prepare_done(
+        &mut self,
+        request: RequestId,
+        mut task: PrepareTask,
+        outcome: Result<PreparedBody, RequestError>,
+    ) {
+        let (text, keyspace) = (Arc::clone(&task.text), task.keyspace.take());
+        let batch = task.batch.take();
+        self.prepare_end(request, task);
+        let routing = self.plane.routing();
+        let result = outcome.map(|body| PreparedStatement::new(text, keyspace, body, routing));
+        if let Ok(statement) = &result {
+            self.statements.keep(statement);
+        }
+        let Some(mut batch) = batch else {
+            return self.output(DriverOutput::Prepared { request, result });
+        };
+        let bound = result.and_then(|statement| Ok(batch.bind_text(&statement)?));
+        match bound {
+            Ok(()) => self.batch_begin(request, batch),
+            Err(error) => self.answer(request, Err(error)),
+        }
     }
 
     pub(super) fn prepare_answered(
@@ -92,14 +150,7 @@ impl Driver {
                 self.agenda
                     .set(Due::Stragglers(request), &mut task.armed, at);
             }
-            PreparingStep::Done(outcome) => {
-                let (text, keyspace) = (Arc::clone(&task.text), task.keyspace.clone());
-                self.prepare_end(request, *task);
-                let routing = self.plane.routing();
-                let result =
-                    outcome.map(|body| PreparedStatement::new(text, keyspace, body, routing));
-                return self.output(DriverOutput::Prepared { request, result });
-            }
+            PreparingStep::Done(outcome) => return self.prepare_done(request, *task, outcome),
         }
         self.requests.insert(request, Pending::Preparing(task));
     }

@@ -53,20 +53,29 @@ impl Driver {
         aim: Aim,
     ) -> RequestId {
         self.request(now, |driver, request| {
-            let admitted = question.and_then(|question| {
-                driver.admit(&question)?;
-                Ok(question)
-            });
-            match admitted {
-                Ok(question) => {
-                    let call = driver.call(request, question, aim);
-                    let unpaged = aim.unpaged;
-                    let pending = Pending::Exchange { call, unpaged };
-                    driver.requests.insert(request, pending);
-                }
-                Err(error) => driver.answer(request, Err(error)),
-            }
+            driver.exchange(request, question, aim);
         })
+    }
+
+    pub(super) fn exchange(
+        &mut self,
+        request: RequestId,
+        question: Result<Question, RequestError>,
+        aim: Aim,
+    ) {
+        let admitted = question.and_then(|question| {
+            self.admit(&question)?;
+            Ok(question)
+        });
+        match admitted {
+            Ok(question) => {
+                let call = self.call(request, question, aim);
+                let unpaged = aim.unpaged;
+                self.requests
+                    .insert(request, Pending::Exchange { call, unpaged });
+            }
+            Err(error) => self.answer(request, Err(error)),
+        }
     }
 
     pub(super) fn page_begin(&mut self, request: RequestId, pages: Pages) {
@@ -104,12 +113,12 @@ impl Driver {
     /// Takes what came of an exchange.
     pub(super) fn answered(&mut self, request: RequestId, answered: Answered) {
         match self.requests.remove(&request) {
-            Some(Pending::Exchange { unpaged, .. }) => match answered.read() {
+            Some(Pending::Exchange { unpaged, .. }) => match self.read(&answered) {
                 Ok(result) => self.settle(request, result, unpaged),
                 Err(error) => self.answer(request, Err(error)),
             },
             Some(Pending::Page { mut paging, .. }) => {
-                let result = answered.read().and_then(|page| {
+                let result = self.read(&answered).and_then(|page| {
                     paging.handle_page(&page)?;
                     Ok(Some(page))
                 });
@@ -162,7 +171,9 @@ impl Driver {
 
     pub(super) fn agreed(&mut self, request: RequestId, outcome: AgreementOutcome) {
         match self.requests.remove(&request) {
-            Some(Pending::Settling(result)) => self.answer(request, Ok(*result)),
+            Some(Pending::Settling(result)) => {
+                self.answer(request, Ok(result.with_agreement(outcome)));
+            }
             Some(_) => self.output(DriverOutput::Agreement { request, outcome }),
             None => (),
         }
@@ -199,7 +210,7 @@ impl Driver {
         self.requests.values().filter(waits).count()
     }
 
-    fn answer(&mut self, request: RequestId, result: Result<QueryResult, RequestError>) {
+    pub(super) fn answer(&mut self, request: RequestId, result: Result<QueryResult, RequestError>) {
         self.output(DriverOutput::Answer { request, result });
     }
 

@@ -118,6 +118,32 @@ fn a_batch_is_applied_as_one_and_is_stamped_with_the_time_of_day() {
 }
 
 #[test]
+fn texts_with_values_in_a_batch_are_prepared_once_and_remembered() {
+    let mut world = World::with_table(2, 2);
+    let text = "INSERT INTO ks.t (k, v) VALUES (?, ?)";
+    for round in 0..2 {
+        let batch = Batch::unlogged()
+            .add_text(text, (round, "a"))
+            .add_text(text, (round + 10, "b"));
+        let request = world.driver.batch(world.now, batch);
+        world.good(request);
+    }
+    assert_eq!(world.text("SELECT k FROM ks.t").row_count(), 4);
+    let request = world.driver.prepare_cached(world.now, text);
+    world.prepared(request).unwrap().unwrap();
+    for node in 0..2 {
+        assert_eq!(world.cluster.statistics(node).unwrap().prepares, 1);
+    }
+    let bad = Batch::unlogged().add_text(text, ("no number", "a"));
+    let request = world.driver.batch(world.now, bad);
+    let error = world.result(request).unwrap().unwrap_err();
+    assert!(
+        matches!(error.kind(), RequestErrorKind::Bind(_)),
+        "{error:?}"
+    );
+}
+
+#[test]
 fn writes_follow_a_clock_that_was_set_and_never_go_back() {
     let mut world = World::with_table(1, 1);
     let stamp = |world: &mut World| {
@@ -249,6 +275,11 @@ fn a_change_of_the_schema_is_answered_when_all_nodes_agree() {
     world.pass(Duration::from_secs(5));
     let result = world.good(request);
     assert!(result.schema_change().is_some());
+    let agreed = result.schema_agreement();
+    assert!(
+        matches!(agreed, Some(AgreementOutcome::Agreed)),
+        "{agreed:?}"
+    );
     let routing = world.driver.routing();
     assert!(
         routing.table_idx("ks", "fresh").is_some(),
