@@ -136,8 +136,9 @@ impl Driver {
         call: CallId,
         input: impl FnOnce(&mut Execution<ConnId>, &Routing<ConnId>, &View<'_>),
     ) {
-        let view = View::new(&self.table, &self.config.limits);
+        let mut view = View::new(&self.table, &self.config.limits);
         if let Some(call) = self.calls.get_mut(&call) {
+            view.served = call.served.features;
             input(&mut call.execution, self.plane.routing(), &view);
         }
         for (host, shard) in view.missed.into_inner() {

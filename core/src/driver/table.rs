@@ -112,15 +112,18 @@ pub(super) struct View<'a> {
     pub(super) table: &'a Table,
     pub(super) limits: &'a Limits,
     pub(super) missed: RefCell<Vec<(HostIdx, Shard)>>,
+    /// Is what was agreed on the connection of the reply at hand, which may have ended right after it.
+    pub(super) served: ProtocolFeatures,
 }
 
 impl<'a> View<'a> {
-    pub(super) const fn new(table: &'a Table, limits: &'a Limits) -> Self {
+    pub(super) fn new(table: &'a Table, limits: &'a Limits) -> Self {
         let missed = RefCell::new(Vec::new());
         Self {
             table,
             limits,
             missed,
+            served: ProtocolFeatures::default(),
         }
     }
 }
@@ -145,6 +148,6 @@ impl Connections<ConnId> for View<'_> {
             .table
             .get(*handle)
             .and_then(|entry| entry.live()?.info());
-        info.map(|info| info.features).unwrap_or_default()
+        info.map_or(self.served, |info| info.features)
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use messina_testkit::sim::{Counts, Report, RunOptions, run};
+use messina_testkit::sim::{ClientKind, Counts, Report, RunOptions, run};
 
 /// Runs the driver in a simulated world where everything fails, once for each seed.
 #[derive(Parser)]
@@ -25,6 +25,9 @@ struct Arguments {
     /// Leaves everything whole: no fault is inflicted.
     #[arg(long)]
     no_faults: bool,
+    /// Sends the requests of all runs with the core's driver instead of the engine's session.
+    #[arg(long)]
+    driver: bool,
     /// How many broken seeds end the program.
     #[arg(long, default_value_t = 10)]
     broken: usize,
@@ -48,6 +51,9 @@ fn main() -> ExitCode {
     let mut options = RunOptions::default();
     options.faults = !arguments.no_faults;
     options.spoken = arguments.trace;
+    if arguments.driver {
+        options.client = ClientKind::Driver;
+    }
     if let Some(seed) = arguments.seed {
         return one(seed, options, &arguments);
     }
@@ -110,8 +116,9 @@ fn many(first: u64, options: RunOptions, arguments: &Arguments) -> ExitCode {
         ran += 1;
         counts.merge(&report.counts);
         if !good {
+            let client = if arguments.driver { " --driver" } else { "" };
             println!(
-                "  repeat: cargo run --release -p messina-testkit --bin simulate -- --seed {seed:#x}"
+                "  repeat: cargo run --release -p messina-testkit --bin simulate -- --seed {seed:#x}{client}"
             );
             broken.push(seed);
             if arguments.broken <= broken.len() {

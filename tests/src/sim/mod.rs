@@ -1,4 +1,4 @@
-//! The simulation: the shipping engine against the simulated cluster, in virtual time, with a network and nodes that
+//! The simulation: the shipping engine, or the core's `Driver`, against the simulated cluster, in virtual time, with a network and nodes that
 //! fail as a seed decides, and with rules that must hold whatever happens.
 //!
 //! [`run`] does everything that a seed stands for, on one thread, and [`Report`] tells which rules were broken. The same
@@ -8,6 +8,7 @@
 mod answers;
 mod checks;
 mod client;
+mod driver;
 mod executor;
 mod faults;
 mod net;
@@ -19,6 +20,6 @@ mod trace;
 mod work;
 mod world;
 
-pub use run::{Report, RunOptions, run};
+pub use run::{ClientKind, Report, RunOptions, run};
 pub use runtime::{SimRuntime, SimSleep, SimStream};
 pub use trace::Counts;

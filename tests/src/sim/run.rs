@@ -13,6 +13,7 @@ use messina_engine::{Runtime, Session};
 
 use super::answers::interceptor;
 use super::client::{Client, name_of};
+use super::driver::DriverClient;
 use super::executor::Turn;
 use super::faults;
 use super::oracle::Oracle;
@@ -28,6 +29,8 @@ use super::world::{Due, Name, Shared, World};
 pub struct RunOptions {
     /// Whether anything goes wrong at all. Default: yes.
     pub faults: bool,
+    /// Who sends the requests. Default: the engine's session.
+    pub client: ClientKind,
     /// Whether each step is written to the standard error output. Default: no.
     pub spoken: bool,
 }
@@ -36,9 +39,20 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             faults: true,
+            client: ClientKind::Session,
             spoken: false,
         }
     }
+}
+
+/// Who sends the requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientKind {
+    /// The engine's session, with its tasks.
+    Session,
+    /// The core's driver, with a loop around it.
+    Driver,
 }
 
 /// What came of a run.
@@ -107,9 +121,13 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     let done = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&done);
     let random = root.derive(300).random();
-    let scenario = scenario::<Session<SimRuntime>>(runtime, setup, options, random);
     shared.executor.spawn(async move {
-        scenario.await;
+        match options.client {
+            ClientKind::Session => {
+                scenario::<Session<SimRuntime>>(runtime, setup, options, random).await;
+            }
+            ClientKind::Driver => scenario::<DriverClient>(runtime, setup, options, random).await,
+        }
         end.store(true, Ordering::SeqCst);
     });
     let polls = turn_until(&shared, &done);
