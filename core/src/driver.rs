@@ -69,6 +69,7 @@ mod question;
 mod requests;
 mod sockets;
 mod table;
+mod tracing;
 mod wall_clock;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -272,6 +273,14 @@ impl Driver {
         self.request(now, |driver, request| driver.page_begin(request, *pages))
     }
 
+    /// Reads the trace that a server recorded about a request, with its events; the id is in the result of a statement
+    /// that asked for tracing.
+    ///
+    /// Servers write traces after they have answered, so this asks for up to two seconds until it is complete.
+    pub fn trace(&mut self, now: Instant, id: Uuid) -> RequestId {
+        self.request(now, |driver, request| driver.trace_begin(request, id))
+    }
+
     /// Enters a keyspace on every connection, those to come included.
     pub fn use_keyspace(&mut self, now: Instant, keyspace: impl Into<Arc<str>>) -> RequestId {
         let keyspace = keyspace.into();
@@ -417,6 +426,7 @@ impl Driver {
             Due::Connection(conn) => self.connection_due(conn),
             Due::Call(call) => self.call_due(call),
             Due::Stragglers(request) => self.stragglers_due(request),
+            Due::Trace(request) => self.trace_due(request),
         }
     }
 

@@ -1,18 +1,13 @@
 //! Reads traces: the requests and pauses that the core's `TraceReading` asks for.
 
-use std::time::Duration;
-
 use messina_core::error::request::RequestError;
 use messina_core::exec::statement::Statement;
-use messina_core::exec::trace::{Trace, TraceReading, TraceStep};
+use messina_core::exec::trace::{TRACE_TIMEOUT, Trace, TraceReading, TraceStep};
 use messina_core::wire::Consistency;
 use uuid::Uuid;
 
 use crate::runtime::Runtime;
 use crate::session::Session;
-
-/// How long a trace may take to be complete: servers write it within moments, unless they are overloaded.
-const LIMIT: Duration = Duration::from_secs(2);
 
 /// Reads one trace.
 pub(crate) async fn read<R: Runtime>(
@@ -20,7 +15,7 @@ pub(crate) async fn read<R: Runtime>(
     id: Uuid,
 ) -> Result<Trace, RequestError> {
     let runtime = &session.shared().runtime;
-    let mut reading = TraceReading::new(runtime.now(), id, LIMIT);
+    let mut reading = TraceReading::new(runtime.now(), id, TRACE_TIMEOUT);
     let mut step = reading.ask();
     loop {
         step = match step {

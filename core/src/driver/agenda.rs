@@ -18,6 +18,8 @@ pub(super) enum Due {
     Call(CallId),
     /// The nodes that have not answered a PREPARE are not waited for any longer.
     Stragglers(RequestId),
+    /// A trace that was not complete is asked for again.
+    Trace(RequestId),
 }
 
 impl Agenda {

@@ -435,6 +435,7 @@ impl Driver {
             let error = RequestError::after(RequestErrorKind::Closed, attempts);
             self.done(*id, Err(error));
         }
+        self.cut_off_traces();
     }
 
     fn features(&self, conn: ConnId) -> ProtocolFeatures {

@@ -11,6 +11,7 @@ use crate::error::request::RequestError;
 use crate::error::session::SessionError;
 use crate::exec::prepared::PreparedStatement;
 use crate::exec::result::{Page, QueryResult};
+use crate::exec::trace::Trace;
 use crate::notify::{ClusterEvent, Note};
 
 /// Names a request of the application; never used again.
@@ -82,6 +83,13 @@ pub enum DriverOutput {
         /// What came of it.
         result: Result<PreparedStatement, RequestError>,
     },
+    /// Answers a request to read a trace.
+    Traced {
+        /// The request.
+        request: RequestId,
+        /// What came of it.
+        result: Result<Box<Trace>, RequestError>,
+    },
     /// Answers a request for a page.
     Page {
         /// The request.
@@ -122,6 +130,7 @@ impl DriverOutput {
         match self {
             Self::Answer { request, .. }
             | Self::Prepared { request, .. }
+            | Self::Traced { request, .. }
             | Self::Page { request, .. }
             | Self::KeyspaceUsed { request, .. }
             | Self::Agreement { request, .. } => Some(*request),

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::calls::{Aim, Answered, CallId};
 use super::prepare::PrepareTask;
 use super::question::Question;
+use super::tracing::TraceTask;
 use super::{Driver, DriverOutput, Pages, RequestId};
 use crate::cluster::AgreementOutcome;
 use crate::error::request::RequestError;
@@ -26,6 +27,7 @@ pub(super) enum Pending {
         paging: Box<Paging>,
     },
     Preparing(Box<PrepareTask>),
+    Tracing(Box<TraceTask>),
     /// The schema or the keyspace has changed: the cluster follows before the answer is given out.
     Settling(Box<QueryResult>),
     Keyspace,
@@ -131,6 +133,7 @@ impl Driver {
                 let outcome = answered.read_prepared();
                 self.prepare_answered(request, task, answered.id(), outcome);
             }
+            Some(Pending::Tracing(task)) => self.trace_answered(request, task, &answered),
             Some(other) => {
                 self.requests.insert(request, other);
             }
@@ -193,6 +196,7 @@ impl Driver {
                 self.drop_call(call);
             }
             Some(Pending::Preparing(task)) => self.prepare_end(request, *task),
+            Some(Pending::Tracing(task)) => self.trace_end(request, *task),
             Some(Pending::Settling(_) | Pending::Keyspace | Pending::Agreement) | None => (),
         }
         self.outputs
@@ -204,7 +208,10 @@ impl Driver {
         let waits = |pending: &&Pending| {
             matches!(
                 pending,
-                Pending::Exchange { .. } | Pending::Page { .. } | Pending::Preparing(_)
+                Pending::Exchange { .. }
+                    | Pending::Page { .. }
+                    | Pending::Preparing(_)
+                    | Pending::Tracing(_)
             )
         };
         self.requests.values().filter(waits).count()

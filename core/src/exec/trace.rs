@@ -52,6 +52,9 @@ pub struct TraceEvent {
     pub thread: Option<String>,
 }
 
+/// How long a trace may take to be complete: servers write it within moments, unless they are overloaded.
+pub const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Reads one trace.
 #[derive(Debug)]
 pub struct TraceReading {

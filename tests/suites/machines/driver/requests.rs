@@ -301,6 +301,41 @@ fn a_change_of_the_schema_is_answered_when_all_nodes_agree() {
 }
 
 #[test]
+fn a_trace_is_read_once_it_is_complete() {
+    let mut world = World::with_table(1, 1);
+    let statement = Statement::new("SELECT k FROM ks.t").tracing(true);
+    let request = world.driver.execute(world.now, &statement, ());
+    let id = world.good(request).tracing_id().expect("it was traced");
+    let request = world.driver.trace(world.now, id);
+    world.pass(Duration::from_secs(3));
+    let answers = world.answers_to(request);
+    let [
+        DriverOutput::Traced {
+            result: Ok(trace), ..
+        },
+    ] = &answers[..]
+    else {
+        panic!("{answers:?}");
+    };
+    assert_eq!(trace.id, id);
+    assert!(!trace.events.is_empty());
+
+    // One that nobody wrote is asked for until the time is over, or the session.
+    let request = world.driver.trace(world.now, Uuid::from_u128(1));
+    world.pass(Duration::from_secs(3));
+    let answers = world.answers_to(request);
+    assert!(
+        matches!(&answers[..], [DriverOutput::Traced { result: Err(_), .. }]),
+        "{answers:?}"
+    );
+    let request = world.driver.trace(world.now, Uuid::from_u128(1));
+    world.settle();
+    world.driver.close(world.now, world.now);
+    assert_eq!(world.answers_to(request).len(), 1);
+    assert!(world.driver.is_closed());
+}
+
+#[test]
 fn a_refresh_finds_a_node_that_nobody_announced() {
     let mut world = World::ready(2, 1);
     world.cluster.add_node("dc1", "rack1");
