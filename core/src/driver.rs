@@ -131,6 +131,8 @@ pub struct Driver {
     replies: VecDeque<(Ticket, Served, Reply)>,
     agenda: Agenda,
     metrics: Metrics,
+    /// Is what a control connection last told the server about the configuration.
+    driver_config: Option<Arc<str>>,
     closing: Closing,
     outputs: VecDeque<DriverOutput>,
 }
@@ -182,6 +184,7 @@ impl Driver {
             replies: VecDeque::new(),
             agenda: Agenda::default(),
             metrics: Metrics::default(),
+            driver_config: None,
             closing: Closing::NotAsked,
             outputs: VecDeque::new(),
             config,
@@ -386,6 +389,12 @@ impl Driver {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.metrics.beside(self.routing(), &self.view())
+    }
+
+    /// Returns the DRIVER_CONFIG document as it was last sent; none before the first control connection, and where there
+    /// is none.
+    pub fn driver_config(&self) -> Option<&Arc<str>> {
+        self.driver_config.as_ref()
     }
 
     /// Explains where a request with this bound statement would go now, and why; sends nothing.

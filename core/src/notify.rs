@@ -14,6 +14,7 @@ use crate::conn::Address;
 use crate::error::connect::{ConnectError, ConnectionError};
 use crate::error::protocol::ProtocolError;
 use crate::error::session::{NodeCause, NodeFailure};
+use crate::report::driver_config::NotReported;
 use crate::routing::Shard;
 use crate::wire::{Compression, EventKind, SchemaChange};
 
@@ -118,6 +119,18 @@ pub enum Note {
         key: &'static str,
         /// Is the length of its value in bytes.
         len: usize,
+        /// Is how long it may be.
+        len_max: usize,
+    },
+    /// The server is not shown how the session is configured, because the document could not be made.
+    DriverConfigLeftOut(NotReported),
+    /// The server refused the first message of a connection; it was told again without anything about the application,
+    /// the session and the driver's configuration.
+    StartupShortened {
+        /// Is the server.
+        address: Address,
+        /// Is its answer.
+        answer: String,
     },
     /// The server attached a warning to an answer of the driver's own.
     ServerWarning {

@@ -5,6 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::seed::Random;
 
+/// Is the instant after a wait; a wait that has no end on the clock counts as a year.
+#[inline]
+pub fn later(now: Instant, wait: Duration) -> Instant {
+    now.checked_add(wait).unwrap_or_else(|| now + FAR)
+}
+
 /// Keeps one deadline for each of many small keys, in buckets of a millisecond.
 ///
 /// Setting, clearing and firing cost O(1) amortised. A cleared or postponed deadline stays in its old bucket until

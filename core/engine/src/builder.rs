@@ -102,10 +102,24 @@ impl<R: Runtime> SessionBuilder<R> {
         self
     }
 
-    /// Tells the server the name and the version of the application.
+    /// Tells the server the name and the version of the application; what is empty is not told. Each may have 65,535
+    /// bytes.
     pub fn application(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.config.application.name = Some(name.into());
         self.config.application.version = Some(version.into());
+        self
+    }
+
+    /// Tells the server which instance of the application this is, in at most 65,535 bytes.
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.config.application.client_id = Some(id.into());
+        self
+    }
+
+    /// Says whether the control connection shows the server how the session is configured. Default: yes. Secrets and
+    /// names of users, hosts and keyspaces are never shown; see [`Session::driver_config`].
+    pub fn driver_config_reporting(mut self, report: bool) -> Self {
+        self.config.driver_config_reporting = report;
         self
     }
 
@@ -177,7 +191,8 @@ impl<R: Runtime> SessionBuilder<R> {
         self
     }
 
-    /// Limits how long a statement that changes the schema waits until all nodes have followed. Default: 60 s.
+    /// Limits how long a statement that changes the schema waits until all nodes have followed; zero does not wait.
+    /// Default: 60 s.
     pub fn agreement_timeout(mut self, timeout: Duration) -> Self {
         self.config.agreement_timeout = timeout;
         self

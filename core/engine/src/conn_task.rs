@@ -15,6 +15,7 @@ use messina_core::conn::{
 };
 use messina_core::error::connect::{ConnectCause, ConnectError, ConnectPhase, ConnectionError};
 
+use messina_core::time::later;
 use messina_core::wire::RequestOptionsRef;
 
 use crate::lane::{Delivery, Intake, Lane, Submission};
@@ -54,7 +55,7 @@ pub(crate) async fn run<R: Runtime>(
         address: spec.address.clone(),
         phase: Phase::Opening,
     };
-    let deadline = runtime.now() + plan.session.connection.connect_timeout;
+    let deadline = later(runtime.now(), plan.session.connection.connect_timeout);
     match open(&runtime, &report.link, spec, deadline).await {
         Ok(stream) => ConnTask::new(runtime, stream, *plan, report, notes, settings).await,
         Err(cause) => report.connect_failed(ConnectPhase::Tcp, cause),
@@ -369,6 +370,7 @@ impl<R: Runtime> ConnTask<R> {
                 ConnectionOutput::Ready(info) => self.ready(info, cx),
                 ConnectionOutput::Event(event) => self.report.link.event(event),
                 ConnectionOutput::Note(note) => self.notes.push(note),
+                ConnectionOutput::Reported(document) => self.report.link.reported(document),
                 ConnectionOutput::Draining(error) => self.report.link.draining(error),
                 ConnectionOutput::Closed(error) => end = Some(error),
                 _ => (),

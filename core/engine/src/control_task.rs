@@ -175,6 +175,7 @@ impl<R: Runtime> ControlTask<R> {
                 self.forget(conn);
                 self.plane.handle_closed(now, conn, error);
             }
+            Input::Reported(document) => self.published.report(document),
             Input::Draining(conn, error) => self.plane.handle_draining(now, conn, error),
             Input::Demands(demands) => {
                 for (host, shard) in demands {

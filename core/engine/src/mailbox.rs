@@ -33,6 +33,8 @@ pub(crate) enum Input {
     /// The connection takes no more requests and will end by itself.
     Draining(ConnId, ConnectionError),
     Closed(ConnId, ConnectionError),
+    /// A control connection has sent this document about the configuration.
+    Reported(Arc<str>),
     /// Requests wanted shards that have no connection.
     Demands(Vec<(HostIdx, Shard)>),
     /// Read the cluster's tables again.
@@ -241,6 +243,11 @@ impl Link {
 
     pub(crate) fn connected(&self, lane: Arc<Lane>) {
         self.mailbox.push(Input::Connected(self.conn, lane));
+    }
+
+    /// Passes on what the server was told about the configuration.
+    pub(crate) fn reported(&self, document: Arc<str>) {
+        self.mailbox.push(Input::Reported(document));
     }
 
     pub(crate) fn connect_failed(&self, error: ConnectError) {

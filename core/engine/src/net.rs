@@ -98,8 +98,17 @@ fn set_options(socket: &Socket, options: &SocketOptions) -> io::Result<()> {
     if let Some(bytes) = options.send_buffer {
         socket.set_send_buffer_size(bytes)?;
     }
+    if options.reuse_address {
+        socket.set_reuse_address(true)?;
+    }
+    if let Some(linger) = options.linger {
+        socket.set_linger(Some(linger.min(LINGER_MAX)))?;
+    }
     Ok(())
 }
+
+/// The longest that systems with 16 bits for it can hold.
+const LINGER_MAX: std::time::Duration = std::time::Duration::from_secs(65_535);
 
 fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     match socket.connect(address) {

@@ -17,6 +17,8 @@ pub(crate) struct Published {
     routing: ArcSwap<Routing<Arc<Lane>>>,
     status: Mutex<Status>,
     closing: AtomicBool,
+    /// What the last control connection told the server about the configuration.
+    driver_config: Mutex<Option<Arc<str>>>,
     /// How many requests the end of the session cut off.
     cut: AtomicUsize,
 }
@@ -51,6 +53,7 @@ impl Published {
             routing: ArcSwap::from_pointee(Routing::default()),
             status: Mutex::new(status),
             closing: AtomicBool::new(false),
+            driver_config: Mutex::default(),
             cut: AtomicUsize::new(0),
         }
     }
@@ -82,6 +85,23 @@ impl Published {
     /// Refuses new requests from now on.
     pub(crate) fn stop_admission(&self) {
         self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes note of the document about the configuration that was sent last.
+    pub(crate) fn report(&self, document: Arc<str>) {
+        let old = self.driver_config().replace(document);
+        drop(old);
+    }
+
+    /// Returns the document about the configuration that was sent last.
+    pub(crate) fn reported(&self) -> Option<Arc<str>> {
+        self.driver_config().clone()
+    }
+
+    fn driver_config(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.driver_config
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says how many requests the end of the session cut off.

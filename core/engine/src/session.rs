@@ -24,6 +24,7 @@ use messina_core::notify::Note;
 use messina_core::policy::explain::RoutePlan;
 use messina_core::policy::timestamp::{DriftWatch, MonotonicTimestamps};
 use messina_core::routing::ShardAwareStats;
+use messina_core::time::later;
 use messina_core::types::{FromRow, ToRow};
 use messina_core::wire::SchemaChange;
 use uuid::Uuid;
@@ -214,6 +215,14 @@ impl<R: Runtime> Session<R> {
         self.shared().config.session_id
     }
 
+    /// Returns the DRIVER_CONFIG document as the session last sent it: what the server's operators see of its settings.
+    ///
+    /// None before the first control connection, where reporting is switched off
+    /// ([`SessionConfig::driver_config_reporting`]), and where the document could not be made; a note tells why then.
+    pub fn driver_config(&self) -> Option<Arc<str>> {
+        self.shared().published.reported()
+    }
+
     /// Returns the settings.
     pub fn config(&self) -> &SessionConfig {
         &self.shared().config
@@ -311,7 +320,7 @@ impl<R: Runtime> Session<R> {
         let shared = self.shared();
         shared.published.stop_admission();
         let now = shared.runtime.now();
-        let until = now.checked_add(deadline).unwrap_or(now + FAR);
+        let until = later(now, deadline);
         shared.mailbox.push(Input::Close { until });
         let mut sleep = pin!(shared.runtime.sleep_until(until + CLOSING));
         poll_fn(|cx| {
@@ -347,7 +356,6 @@ impl<R: Runtime> Session<R> {
 }
 
 /// Stands for deadlines that the platform cannot express.
-const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 /// How long connections may take to say good-bye: closing a socket is a matter of moments.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -427,7 +435,7 @@ impl<R: Runtime> Shared<R> {
 
     fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {
         let (promise, outcome) = promise();
-        let deadline = self.runtime.now() + self.config.agreement_timeout;
+        let deadline = later(self.runtime.now(), self.config.agreement_timeout);
         self.mailbox.push(Input::AwaitAgreement {
             change,
             deadline,
@@ -438,7 +446,7 @@ impl<R: Runtime> Shared<R> {
 
     fn use_keyspace(&self, keyspace: Arc<str>) -> Outcome<Result<(), SessionError>> {
         let (promise, outcome) = promise();
-        let deadline = self.runtime.now() + self.config.connection.handshake_timeout;
+        let deadline = later(self.runtime.now(), self.config.connection.handshake_timeout);
         self.mailbox.push(Input::UseKeyspace {
             keyspace,
             deadline,

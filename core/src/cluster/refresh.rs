@@ -189,7 +189,9 @@ impl<H: Clone> ControlPlane<H> {
     fn read_page(&mut self, mut read: Read, paging_state: Option<Bytes>) {
         let Some(link) = self.link() else { return };
         let (conn, server_timeout) = (link.conn, link.server_timeout);
+        // A limit that is for ever is none, and no server could read its number.
         let timeout = self.config.metadata_timeout;
+        let timeout = timeout.filter(|timeout| *timeout != Duration::MAX);
         read.bounded = server_timeout && timeout.is_some();
         let text = read
             .table

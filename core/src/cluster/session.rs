@@ -464,11 +464,5 @@ const ADDRESSES_MAX: usize = 256;
 
 /// Says whether the server is ScyllaDB, by what only it offers.
 fn is_scylla(info: &ConnectionInfo) -> bool {
-    let features = &info.features;
-    info.shard.is_some()
-        || features.lwt_mark_mask.is_some()
-        || features.rate_limit_error.is_some()
-        || features.tablets_v1
-        || features.tablets_v2
-        || (features.metadata_id && features.version == ProtocolVersion::V4)
+    info.shard.is_some() || info.features.are_of_scylla()
 }

@@ -98,6 +98,12 @@ pub struct SocketOptions {
     pub recv_buffer: Option<usize>,
     /// Sets the size of the kernel's send buffer in bytes; the system's choice by default.
     pub send_buffer: Option<usize>,
+    /// Lets a local address be used again that a closed connection still holds. Off by default; sockets whose own port
+    /// chooses the shard always do that.
+    pub reuse_address: bool,
+    /// Sets how long closing waits for what was not sent yet, in whole seconds; zero cuts the connection. Unset by
+    /// default: the system goes on sending by itself.
+    pub linger: Option<Duration>,
 }
 
 impl Default for SocketOptions {
@@ -107,6 +113,8 @@ impl Default for SocketOptions {
             keepalive: None,
             recv_buffer: None,
             send_buffer: None,
+            reuse_address: false,
+            linger: None,
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct Limits {
     /// Bounds the requests that wait for a free stream id; beyond it they fail as overloaded. None by default: they
     /// wait under their deadlines.
     pub waiting_max: Option<u32>,
-    /// Bounds the requests that were given up and never answered; a connection with more of them is replaced. 1,024:
+    /// Bounds the requests that were given up and never answered; a connection that has as many is replaced. 1,024:
     /// far more than a healthy server leaves, far fewer than the ids there are. Must be below `in_flight_max`.
     pub orphans_max: u16,
     /// Bounds the requests that callers hold ready for one connection before the next target is tried. 1,024: a few

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::client_routes::ClientRoutes;
 use super::connection::ConnectionConfig;
 use super::encryption::Encryption;
+pub use super::identity::{ApplicationInfo, DriverInfo};
 use super::limits::Limits;
 use super::pool::PoolConfig;
 use super::profile::ExecutionProfile;
@@ -46,6 +48,9 @@ pub struct SessionConfig {
     pub application: ApplicationInfo,
     /// What the driver tells of itself.
     pub driver: DriverInfo,
+    /// Whether the control connection shows the server how the driver is configured; see
+    /// [`driver_config`](crate::report::driver_config). Default: yes.
+    pub driver_config_reporting: bool,
     /// The settings of each connection.
     pub connection: ConnectionConfig,
     /// Whether connections are encrypted, and how.
@@ -66,13 +71,15 @@ pub struct SessionConfig {
     pub prepare_on: PrepareOn,
     /// How many statements a session remembers by their text; zero remembers none. Default: 1,000.
     pub statements_cached_max: usize,
+    /// The routes that lead to nodes behind private endpoints. They are checked and reported, and not followed yet.
+    pub client_routes: Option<ClientRoutes>,
+    /// How long a statement that changes the schema waits until all nodes have followed; zero does not wait. Default:
+    /// 60 s, long enough for a large cluster that is busy.
+    pub agreement_timeout: Duration,
     /// How long a read of the system tables may take; unset, as long as the connection lives.
     pub metadata_timeout: Option<Duration>,
     /// How long changes are collected before the system tables are read again.
     pub refresh: RefreshConfig,
-    /// How long a statement that changes the schema waits until all nodes have followed. Default: 60 s, long enough for
-    /// a large cluster that is busy.
-    pub agreement_timeout: Duration,
     /// What must be connected before the session counts as ready.
     pub ready: ReadinessRule,
     /// How long the session may take to become ready.
@@ -110,6 +117,8 @@ impl SessionConfig {
         if !has_datacenter && (self.local_rack.is_some() || self.inference.rack) {
             return Err(ConfigError::RackWithoutDatacenter);
         }
+        self.application.check()?;
+        self.driver.check()?;
         self.connection.check()?;
         self.limits.check()?;
         self.pool.check()?;
@@ -119,12 +128,26 @@ impl SessionConfig {
             Some(limit) if limit.is_zero() => Err(ConfigError::Zero { setting }),
             _ => Ok(()),
         };
+        if let Some(routes) = &self.client_routes {
+            if self.address_translator.is_some() {
+                return Err(ConfigError::TranslatorAndRoutes);
+            }
+            routes.check()?;
+        }
         zero(Some(self.readiness_timeout), "readiness_timeout")?;
         zero(self.metadata_timeout, "metadata_timeout")
     }
 }
 
 impl SessionConfig {
+    /// Says whether connections are meant to use the port where the client's own port chooses the shard, whatever the
+    /// servers offer. Behind client routes they do only if the routes say so.
+    #[must_use]
+    pub fn uses_shard_aware_port(&self) -> bool {
+        let routed = self.client_routes.as_ref();
+        self.pool.uses_shard_aware_port() && routed.is_none_or(|routes| routes.shard_awareness)
+    }
+
     /// Says whether connections are encrypted, and so which of a server's ports can be dialled.
     #[must_use]
     pub const fn uses_tls(&self) -> bool {
@@ -162,6 +185,7 @@ impl Default for SessionConfig {
             session_id: Uuid::nil(),
             application: ApplicationInfo::default(),
             driver: DriverInfo::default(),
+            driver_config_reporting: true,
             connection: ConnectionConfig::default(),
             encryption: Encryption::none(),
             limits: Limits::default(),
@@ -172,10 +196,11 @@ impl Default for SessionConfig {
             address_translator: None,
             prepare_on: PrepareOn::default(),
             statements_cached_max: STATEMENTS_CACHED,
+            client_routes: None,
+            agreement_timeout: AGREEMENT_TIMEOUT,
             metadata_timeout: Some(METADATA_TIMEOUT),
             refresh: RefreshConfig::default(),
             ready: ReadinessRule::default(),
-            agreement_timeout: AGREEMENT_TIMEOUT,
             readiness_timeout: READINESS_TIMEOUT,
         }
     }
@@ -196,35 +221,6 @@ impl Default for Inference {
         Self {
             datacenter: true,
             rack: false,
-        }
-    }
-}
-
-/// What the application tells the server of itself; what is empty is not sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApplicationInfo {
-    /// The name of the application.
-    pub name: Option<String>,
-    /// The version of the application.
-    pub version: Option<String>,
-    /// What tells instances of the application apart.
-    pub client_id: Option<String>,
-}
-
-/// What the driver tells the server of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriverInfo {
-    /// The name of the driver.
-    pub name: String,
-    /// The version of the driver.
-    pub version: String,
-}
-
-impl Default for DriverInfo {
-    fn default() -> Self {
-        Self {
-            name: "Messina Rust Driver".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 }

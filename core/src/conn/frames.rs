@@ -224,10 +224,18 @@ impl Connection {
         let said = handshake.answer(&self.plan, frame);
         self.features = *handshake.features();
         let notes = std::mem::take(&mut handshake.notes);
+        let reported = handshake.reported.take();
         notes
             .into_iter()
             .for_each(|note| self.put(ConnectionOutput::Note(note)));
-        if started && said.is_ok() && self.plan.version == ProtocolVersion::V5 {
+        if let Some(document) = reported {
+            self.put(ConnectionOutput::Reported(document));
+        }
+        if started
+            && said.is_ok()
+            && !matches!(said, Ok(Say::Startup(_)))
+            && self.plan.version == ProtocolVersion::V5
+        {
             self.begin_segments();
         }
         match said {

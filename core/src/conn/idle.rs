@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::time::later;
+
 /// Looks at regular times whether there was a request since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
@@ -16,7 +18,7 @@ impl Idle {
     pub(crate) fn new(now: Instant, max: Duration) -> Self {
         Self {
             max,
-            check_at: now + max,
+            check_at: later(now, max),
             used: 0,
         }
     }
@@ -30,7 +32,7 @@ impl Idle {
         if now < self.check_at {
             return false;
         }
-        self.check_at = now + self.max;
+        self.check_at = later(now, self.max);
         let used = used();
         std::mem::replace(&mut self.used, used) == used
     }

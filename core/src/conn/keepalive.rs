@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::time::later;
+
 /// Asks after a silence and gives up when nothing at all arrives in time.
 ///
 /// Any byte is a sign of life, so a busy server that answers late, or a large answer on a slow link, is not mistaken
@@ -40,7 +42,7 @@ impl Keepalive {
             timeout,
             heard: now,
             asked: None,
-            check_at: interval.map(|interval| now + interval),
+            check_at: interval.map(|interval| later(now, interval)),
             beat: None,
         }
     }
@@ -54,14 +56,14 @@ impl Keepalive {
 
     /// Says when the silence will have lasted for the interval, at the next beat where there are beats.
     fn due(&self, interval: Duration) -> Instant {
-        let at = self.heard + interval;
+        let at = later(self.heard, interval);
         let (Some(beat), step) = (self.beat, interval / BEATS) else {
             return at;
         };
         let since = at.saturating_duration_since(beat).as_nanos();
         let over = since.checked_rem(step.as_nanos()).unwrap_or(0);
         match u64::try_from(over) {
-            Ok(over) if 0 < over => at + step.saturating_sub(Duration::from_nanos(over)),
+            Ok(over) if 0 < over => later(at, step.saturating_sub(Duration::from_nanos(over))),
             _ => at,
         }
     }
@@ -74,7 +76,7 @@ impl Keepalive {
     /// Takes note that the question was sent.
     pub(crate) fn asked(&mut self, now: Instant) {
         self.asked = Some(now);
-        self.check_at = Some(now + self.timeout);
+        self.check_at = Some(later(now, self.timeout));
     }
 
     /// Takes note of the answer; false if nothing was asked.

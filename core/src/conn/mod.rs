@@ -15,7 +15,7 @@ use crate::error::connect::{
 };
 use crate::error::io::IoError;
 use crate::notify::Note;
-use crate::time::DeadlineWheel;
+use crate::time::{DeadlineWheel, later};
 use crate::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef};
 
 #[cfg(not(all(feature = "v5", feature = "rustls-023")))]
@@ -214,13 +214,13 @@ impl Connection {
             Phase::Handshake(_) => self.fail_connect(ConnectCause::Io(error)),
             Phase::Open => {
                 self.stop_sending(&why);
-                self.begin_drain(why, Some(now + self.keepalive.timeout()));
+                self.begin_drain(why, Some(later(now, self.keepalive.timeout())));
             }
             Phase::Draining(draining) if draining.deaf_until.is_none() => {
                 self.stop_sending(&why);
                 self.phase = Phase::Draining(Draining {
                     why,
-                    deaf_until: Some(now + self.keepalive.timeout()),
+                    deaf_until: Some(later(now, self.keepalive.timeout())),
                 });
                 self.look_again();
                 self.settle();

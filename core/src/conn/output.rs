@@ -1,5 +1,7 @@
 //! Owns what a connection gives out, and the names under which requests are known.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::conn::ConnectionInfo;
@@ -25,6 +27,8 @@ pub enum ConnectionOutput {
     Event(ServerEvent),
     /// Tells an operator something worth knowing.
     Note(Note),
+    /// The first message is under way and holds this DRIVER_CONFIG document; comes on control connections only.
+    Reported(Arc<str>),
     /// No more requests are taken; `Closed` follows after those in flight.
     Draining(ConnectionError),
     /// The connection is over; the last output.

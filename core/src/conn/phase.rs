@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::conn::HANDSHAKE_STREAM;
 use crate::conn::plan::{ConnectionInfo, ConnectionPlan, Role};
 use crate::error::connect::{ConnectCause, ConnectPhase};
 use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::notify::Note;
-use crate::report::startup::startup_options;
+use crate::report::startup::{StartupOptions, bare_startup_options, startup_options};
+use crate::time::later;
 use crate::wire::{
     Compression, Envelope, EventKind, ParamsRef, ProtocolFeatures, ProtocolVersion, RequestRef,
     Response, ResponseFrame, ResultBody, ServerError, ServerErrorDetail, Sharding, Supported,
@@ -24,6 +26,10 @@ pub(crate) struct Handshake {
     features: ProtocolFeatures,
     events: Vec<EventKind>,
     pub(crate) notes: Vec<Note>,
+    /// Is what the server was just told about the configuration.
+    pub(crate) reported: Option<Arc<str>>,
+    /// Is set once a server was told no more than it needs.
+    is_bare: bool,
 }
 
 /// Names the request whose answer is awaited.
@@ -65,11 +71,13 @@ impl Handshake {
         };
         Self {
             step: Step::Options,
-            deadline: now + plan.session.connection.handshake_timeout,
+            deadline: later(now, plan.session.connection.handshake_timeout),
             supported: Supported::default(),
             features,
             events,
             notes: Vec::new(),
+            reported: None,
+            is_bare: false,
         }
     }
 
@@ -110,6 +118,15 @@ impl Handshake {
             (Step::Register, Response::Error(error)) if self.can_do_without(&error, plan) => {
                 self.after_login(plan)
             }
+            (Step::Startup, Response::Error(error)) if self.may_tell_less(frame, &error) => {
+                self.is_bare = true;
+                self.notes.push(Note::StartupShortened {
+                    address: plan.address.clone(),
+                    answer: error.message,
+                });
+                let startup = bare_startup_options(&self.supported, &self.features);
+                Ok(self.say_startup(startup))
+            }
             (step, Response::Error(error)) => Err(refusal(step, plan.version, error)),
             (Step::Options, Response::Supported(supported)) => Ok(self.start_up(plan, supported)),
             (Step::Startup, Response::Ready) => {
@@ -134,15 +151,32 @@ impl Handshake {
     fn start_up(&mut self, plan: &ConnectionPlan, supported: Supported) -> Say {
         self.features = agree(plan.version, &supported);
         self.features.compression = self.compression(plan, &supported);
-        let startup = startup_options(&plan.session, &supported, &self.features);
-        self.notes.extend(startup.notes);
+        let startup = startup_options(plan, &supported, &self.features);
         if supported.sharding() == Sharding::Unreadable {
             let address = plan.address.clone();
             self.notes.push(Note::ShardsUnreadable { address });
         }
         self.supported = supported;
         self.step = Step::Startup;
+        self.say_startup(startup)
+    }
+
+    fn say_startup(&mut self, startup: StartupOptions) -> Say {
+        self.notes.extend(startup.notes);
+        self.reported = startup.driver_config;
         Say::Startup(startup.options)
+    }
+
+    /// Says whether a server may have stumbled over an option that it does not need.
+    ///
+    /// An error that is no answer to the message is followed by the end of the connection.
+    fn may_tell_less(&self, frame: &ResponseFrame, error: &ServerError) -> bool {
+        let is_answer = frame.header.stream == HANDSHAKE_STREAM;
+        let is_about_message = matches!(
+            error.detail,
+            ServerErrorDetail::ProtocolError | ServerErrorDetail::Invalid
+        );
+        is_answer && is_about_message && !self.is_bare && !is_refused_version(Step::Startup, error)
     }
 
     /// Returns the compression that is wanted, if the server and the version have it.
@@ -261,15 +295,19 @@ fn agree(version: ProtocolVersion, supported: &Supported) -> ProtocolFeatures {
 
 /// Tells a refused version from other errors by the words that all servers use.
 fn refusal(step: Step, version: ProtocolVersion, error: ServerError) -> ConnectCause {
-    let text = error.message.to_ascii_lowercase();
-    let is_version =
-        text.contains("unsupported protocol version") || text.contains("use_beta flag is unset");
-    if matches!(step, Step::Options | Step::Startup) && is_version {
+    if is_refused_version(step, &error) {
         return ConnectCause::Version {
             server: version.byte().saturating_sub(1),
         };
     }
     ConnectCause::Server(Arc::new(error))
+}
+
+fn is_refused_version(step: Step, error: &ServerError) -> bool {
+    let text = error.message.to_ascii_lowercase();
+    let is_version =
+        text.contains("unsupported protocol version") || text.contains("use_beta flag is unset");
+    matches!(step, Step::Options | Step::Startup) && is_version
 }
 
 fn unexpected(frame: &ResponseFrame) -> ProtocolError {

@@ -16,6 +16,7 @@ use crate::wire::{Direction, EventKind, ParamsRef, RawHeader, Response, ServerEv
 mod compression;
 mod framing;
 mod handshake;
+mod report;
 mod requests;
 #[cfg(feature = "v5")]
 mod segments;
@@ -185,7 +186,7 @@ impl Bench {
     /// Writes everything and returns it as frames.
     pub(super) fn requests(&mut self) -> Vec<Seen> {
         let (seen, rest) = frames(&self.written());
-        assert_eq!(rest, [], "half a frame");
+        assert_eq!(rest, [0_u8; 0], "half a frame");
         seen
     }
 
@@ -293,6 +294,7 @@ pub(super) fn tell(output: &ConnectionOutput) -> String {
         } => format!("{} failed: {error}", ticket.0),
         ConnectionOutput::Event(event) => format!("event {event:?}"),
         ConnectionOutput::Note(note) => format!("note {note:?}"),
+        ConnectionOutput::Reported(document) => format!("reported {document}"),
         ConnectionOutput::Draining(error) => format!("draining: {error}"),
         ConnectionOutput::Closed(error) => format!("closed: {error}"),
     }

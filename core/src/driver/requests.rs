@@ -14,6 +14,7 @@ use crate::error::request::RequestError;
 use crate::error::session::SessionError;
 use crate::exec::paging::Paging;
 use crate::exec::result::QueryResult;
+use crate::time::later;
 
 /// What an answer to the application waits for.
 #[derive(Debug)]
@@ -161,13 +162,13 @@ impl Driver {
     }
 
     fn agree(&mut self, request: RequestId) {
-        let deadline = self.now + self.config.agreement_timeout;
+        let deadline = later(self.now, self.config.agreement_timeout);
         self.plane
             .await_agreement(self.now, request.command(), deadline);
     }
 
     fn enter_keyspace(&mut self, request: RequestId, keyspace: Arc<str>) {
-        let deadline = self.now + self.config.connection.handshake_timeout;
+        let deadline = later(self.now, self.config.connection.handshake_timeout);
         self.plane
             .use_keyspace(self.now, request.command(), keyspace, deadline);
     }

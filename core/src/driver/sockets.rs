@@ -246,6 +246,7 @@ impl Driver {
                     self.plane.handle_event(self.now, conn, event);
                 }
                 ConnectionOutput::Note(note) => self.note(note),
+                ConnectionOutput::Reported(document) => self.driver_config = Some(document),
                 ConnectionOutput::Draining(error) => {
                     self.plane.handle_draining(self.now, conn, error);
                 }

@@ -93,9 +93,65 @@ pub enum ConfigError {
         /// The algorithm.
         compression: Compression,
     },
+    /// A text that is longer than the protocol can hold.
+    #[error("{setting} has {len} bytes, and {len_max} are the most")]
+    TooLong {
+        /// The path of the setting.
+        setting: &'static str,
+        /// How long it is, in bytes.
+        len: usize,
+        /// How long it may be.
+        len_max: usize,
+    },
+    /// Two ways to find the addresses of nodes.
+    #[error("client routes and an address translator exclude each other")]
+    TranslatorAndRoutes,
+    /// Client routes that are not usable.
+    #[error("client routes are not usable: {0}")]
+    ClientRoutes(ClientRoutesProblem),
     /// Snappy and protocol version 5, which has no Snappy.
     #[error("protocol version 5 has no snappy compression")]
     SnappyNeedsVersion4,
+}
+
+/// What is wrong with [`ClientRoutes`](crate::config::client_routes::ClientRoutes).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientRoutesProblem {
+    /// There is no endpoint.
+    #[error("at least one endpoint is needed")]
+    NoEndpoint,
+    /// An endpoint has no connection id, or one of blanks.
+    #[error("endpoint {index} has no connection id")]
+    NoConnectionId {
+        /// The place of the endpoint in the list, from 0.
+        index: usize,
+    },
+    /// The address of an endpoint has a port; the server tells the ports.
+    #[error("the address {address:?} of endpoint {index} must not carry a port")]
+    Port {
+        /// The place of the endpoint in the list, from 0.
+        index: usize,
+        /// The address as given.
+        address: Arc<str>,
+    },
+    /// The address of an endpoint is neither a name nor an IP address.
+    #[error("the address {address:?} of endpoint {index} is neither a name nor an IP address")]
+    Address {
+        /// The place of the endpoint in the list, from 0.
+        index: usize,
+        /// The address as given.
+        address: Arc<str>,
+    },
+    /// Two endpoints have one connection id and different addresses.
+    #[error("connection id {id:?} has two addresses")]
+    Duplicate {
+        /// The connection id.
+        id: Arc<str>,
+    },
+    /// The table that routes are read from has no name.
+    #[error("the table has no name")]
+    NoTable,
 }
 
 /// What is wrong with the text of a contact point.

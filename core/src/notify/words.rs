@@ -27,6 +27,8 @@ impl Note {
             | Self::CompressionNotOffered { .. }
             | Self::OrphanLimitLowered { .. }
             | Self::StartupOptionLeftOut { .. }
+            | Self::DriverConfigLeftOut(_)
+            | Self::StartupShortened { .. }
             | Self::ServerWarning { .. }
             | Self::Draining { .. }
             | Self::ConnectFailed(_)
@@ -83,9 +85,19 @@ impl fmt::Display for Note {
                 out,
                 "the limit of {configured} orphans could never be reached; {effective} holds"
             ),
-            Self::StartupOptionLeftOut { key, len } => write!(
+            Self::StartupOptionLeftOut { key, len, len_max } => write!(
                 out,
-                "option {key} with a value of {len} bytes does not fit into the handshake and was left out"
+                "option {key} with a value of {len} bytes was left out of the handshake: {len_max} bytes are the most"
+            ),
+            Self::DriverConfigLeftOut(why) => {
+                write!(
+                    out,
+                    "the server is not shown the driver's configuration: {why}"
+                )
+            }
+            Self::StartupShortened { address, answer } => write!(
+                out,
+                "{address} refused to be told about application, session and configuration: {answer:?}"
             ),
             Self::ServerWarning { address, text } => write!(out, "{address} warns: {text}"),
             Self::Draining { address, error } => {

@@ -1,6 +1,7 @@
 //! Owns the choice of which hosts a session connects to at all.
 //! The order among the allowed ones belongs to load balancing.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +14,7 @@ use crate::routing::Host;
 /// Says which hosts a session may connect to.
 ///
 /// Asked again whenever the facts of a host change, so it must be a pure function of them.
-pub trait HostFilter: fmt::Debug + Send + Sync {
+pub trait HostFilter: Any + fmt::Debug + Send + Sync {
     /// Says whether connections to the host are allowed.
     fn allows(&self, host: &Host) -> bool;
 }

@@ -54,6 +54,7 @@
 //! A session takes it with `builder.load_balancing(policy)`, or a profile in
 //! [`ExecutionProfile::load_balancing`](crate::config::profile::ExecutionProfile::load_balancing).
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
@@ -65,7 +66,7 @@ use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, 
 /// Orders the hosts for a request.
 ///
 /// A policy is a pure function of its arguments: all randomness comes from [`PlanRequest::seed`].
-pub trait LoadBalancingPolicy: fmt::Debug + Send + Sync {
+pub trait LoadBalancingPolicy: Any + fmt::Debug + Send + Sync {
     /// Chooses the target to try first; `None` where no host may be tried.
     fn first(&self, request: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned>;
 
@@ -93,9 +94,12 @@ pub trait LoadBalancingPolicy: fmt::Debug + Send + Sync {
         None
     }
 
-    /// What is reported of the policy to the server.
+    /// Returns what the policy is to people. Servers are told its name and nothing else, if it is not the default policy
+    /// itself: by default the name of its type.
     fn description(&self) -> PolicyDescription<'_> {
-        PolicyDescription::Custom { name: "custom" }
+        PolicyDescription::Custom {
+            name: super::short_type_name(std::any::type_name::<Self>()),
+        }
     }
 }
 

@@ -32,9 +32,9 @@ pub trait ReconnectDelays: fmt::Debug + Send + Sync {
     /// The delay after `failures` failures in a row, the first of which is number 0; `random` is there for jitter.
     fn delay(&self, failures: u32, random: u32) -> Duration;
 
-    /// What is reported of the policy to the server.
+    /// Returns the one thing that is reported of the policy to servers: the name of its type unless it says otherwise.
     fn name(&self) -> &str {
-        "custom"
+        super::short_type_name(std::any::type_name::<Self>())
     }
 }
 

@@ -6,6 +6,7 @@
 mod downgrading;
 mod limited;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -28,13 +29,14 @@ use crate::wire::server_error::{ServerError, ServerErrorDetail, WriteType};
 /// Two answers are overruled: a request that is not idempotent and might have been applied (the connection was
 /// lost, the attempt's time ran out) is never sent again, and a serial consistency is never replaced by one that
 /// is not serial.
-pub trait RetryPolicy: Debug + Send + Sync {
+pub trait RetryPolicy: Any + Debug + Send + Sync {
     /// Answers what to do now.
     fn decide(&self, failure: &Failure<'_>) -> RetryDecision;
 
-    /// Returns a short name for reports; no configured value belongs into it.
+    /// Returns the one thing that is reported of a policy that is not built in: the name of its type unless it says
+    /// otherwise. No configured value belongs into it.
     fn name(&self) -> &'static str {
-        "custom"
+        super::short_type_name(std::any::type_name::<Self>())
     }
 }
 

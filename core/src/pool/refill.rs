@@ -178,7 +178,7 @@ impl<H: Clone> Pool<H> {
     fn shard_aware_port(&self, route: Route) -> Option<u16> {
         let pool = &self.config.pool;
         let reachable = route.is_own_port || pool.shard_aware_port == ShardAwarePort::Always;
-        let usable = pool.uses_shard_aware_port()
+        let usable = self.config.uses_shard_aware_port()
             && reachable
             && !self.source.has_failed
             && !self.source.is_cooling(self.now);

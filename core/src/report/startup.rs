@@ -1,7 +1,11 @@
 //! Owns the STARTUP options: what the driver tells a server about itself, its session and its application.
 //! Leaves out when they are sent. One pure function of settings and of what the server offers.
 
-use crate::config::session::SessionConfig;
+use std::sync::Arc;
+
+use super::driver_config::{DriverConfigFacts, driver_config};
+use crate::config::identity::TOLD_LEN_MAX;
+use crate::conn::{ConnectionPlan, Role};
 use crate::notify::Note;
 use crate::wire::{ProtocolFeatures, Supported};
 
@@ -12,34 +16,66 @@ pub struct StartupOptions {
     pub options: Vec<(String, String)>,
     /// Names the options that had to be left out.
     pub notes: Vec<Note>,
+    /// Is the document among them that shows how the session is configured.
+    pub driver_config: Option<Arc<str>>,
 }
 
 /// Makes the STARTUP options of one connection.
 ///
 /// An application's values are used where they are set and not empty; keys that the driver owns come from the driver
-/// alone. A value that the wire cannot hold is left out with a note: telling the server about ourselves never keeps a
-/// connection from working.
+/// alone. A control connection shows how the session is configured as well, at this moment and to this server. What does
+/// not fit is left out with a note: telling the server about ourselves never keeps a connection from working.
 pub fn startup_options(
-    session: &SessionConfig,
+    plan: &ConnectionPlan,
     supported: &Supported,
     features: &ProtocolFeatures,
 ) -> StartupOptions {
+    let session = &plan.session;
     let mut made = StartupOptions::default();
     let application = &session.application;
     made.add_set("APPLICATION_NAME", application.name.as_deref());
     made.add_set("APPLICATION_VERSION", application.version.as_deref());
     made.add_set("CLIENT_ID", application.client_id.as_deref());
+    if plan.role == Role::Control && session.driver_config_reporting {
+        made.add_driver_config(&DriverConfigFacts {
+            session,
+            scylla: features.are_of_scylla() || supported.shard_info().is_some(),
+            datacenter: plan.datacenter.as_deref(),
+            rack: plan.rack.as_deref(),
+        });
+    }
     made.add("SESSION_ID", session.session_id.hyphenated().to_string());
-    made.add("CQL_VERSION", CQL_VERSION.into());
     made.add("DRIVER_NAME", session.driver.name.clone());
     made.add("DRIVER_VERSION", session.driver.version.clone());
-    for (key, value) in supported.startup_extensions(features) {
-        made.add(key, value);
-    }
+    made.add_protocol(supported, features);
+    made
+}
+
+/// Makes the options that the protocol needs and no other, for a server that refuses to be told more.
+pub fn bare_startup_options(supported: &Supported, features: &ProtocolFeatures) -> StartupOptions {
+    let mut made = StartupOptions::default();
+    made.add_protocol(supported, features);
     made
 }
 
 impl StartupOptions {
+    fn add_protocol(&mut self, supported: &Supported, features: &ProtocolFeatures) {
+        self.add("CQL_VERSION", CQL_VERSION.into());
+        for (key, value) in supported.startup_extensions(features) {
+            self.add(key, value);
+        }
+    }
+
+    fn add_driver_config(&mut self, facts: &DriverConfigFacts<'_>) {
+        match driver_config(facts) {
+            Ok(document) => {
+                self.driver_config = Some(document.as_str().into());
+                self.add("DRIVER_CONFIG", document);
+            }
+            Err(why) => self.notes.push(Note::DriverConfigLeftOut(why)),
+        }
+    }
+
     fn add_set(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             self.add(key, value.into());
@@ -47,10 +83,11 @@ impl StartupOptions {
     }
 
     fn add(&mut self, key: &'static str, value: String) {
-        if VALUE_LEN_MAX < value.len() {
+        if TOLD_LEN_MAX < value.len() {
             self.notes.push(Note::StartupOptionLeftOut {
                 key,
                 len: value.len(),
+                len_max: TOLD_LEN_MAX,
             });
         } else {
             self.options.push((key.into(), value));
@@ -60,93 +97,6 @@ impl StartupOptions {
 
 /// Is the oldest version of the language that servers of today name; all of them take it and none looks further.
 const CQL_VERSION: &str = "3.0.0";
-/// The wire's [string] has a length of 16 bits.
-const VALUE_LEN_MAX: usize = 65_535;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::session::{ApplicationInfo, DriverInfo};
-    use crate::seed::Seed;
-
-    fn session() -> SessionConfig {
-        SessionConfig::new(&mut Seed::from_u64(1).random())
-    }
-
-    fn made(session: &SessionConfig) -> StartupOptions {
-        startup_options(session, &Supported::default(), &ProtocolFeatures::default())
-    }
-
-    fn value<'a>(made: &'a StartupOptions, key: &str) -> Option<&'a str> {
-        made.options
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
-    }
-
-    #[test]
-    fn a_plain_session_tells_driver_language_and_session_id() {
-        let session = session();
-        let made = made(&session);
-        assert_eq!(value(&made, "CQL_VERSION"), Some("3.0.0"));
-        assert_eq!(
-            value(&made, "DRIVER_NAME"),
-            Some(session.driver.name.as_str())
-        );
-        assert_eq!(
-            value(&made, "DRIVER_VERSION"),
-            Some(session.driver.version.as_str())
-        );
-        let id = value(&made, "SESSION_ID").unwrap();
-        assert_eq!(id, session.session_id.to_string());
-        assert_eq!((id.len(), id.to_lowercase().as_str()), (36, id));
-        assert_eq!(made.options.len(), 4);
-        assert!(made.notes.is_empty());
-    }
-
-    #[test]
-    fn empty_and_unset_application_values_make_no_key() {
-        let mut session = session();
-        session.application = ApplicationInfo {
-            name: Some("app".into()),
-            version: Some(String::new()),
-            client_id: None,
-        };
-        let made = made(&session);
-        assert_eq!(value(&made, "APPLICATION_NAME"), Some("app"));
-        assert_eq!(value(&made, "APPLICATION_VERSION"), None);
-        assert_eq!(value(&made, "CLIENT_ID"), None);
-    }
-
-    #[test]
-    fn a_binding_can_put_its_own_name_in_place_of_the_drivers() {
-        let mut session = session();
-        session.driver = DriverInfo {
-            name: "Messina for X".into(),
-            version: "9".into(),
-        };
-        let made = made(&session);
-        assert_eq!(value(&made, "DRIVER_NAME"), Some("Messina for X"));
-        assert_eq!(value(&made, "DRIVER_VERSION"), Some("9"));
-    }
-
-    #[test]
-    fn a_value_that_the_wire_cannot_hold_is_left_out_with_a_note() {
-        let mut session = session();
-        session.application.name = Some("n".repeat(65_536));
-        session.application.version = Some("v".repeat(65_535));
-        let made = made(&session);
-        assert_eq!(value(&made, "APPLICATION_NAME"), None);
-        assert_eq!(
-            value(&made, "APPLICATION_VERSION").map(str::len),
-            Some(65_535)
-        );
-        assert!(matches!(
-            made.notes[..],
-            [Note::StartupOptionLeftOut {
-                key: "APPLICATION_NAME",
-                len: 65_536
-            }]
-        ));
-    }
-}
+mod tests;

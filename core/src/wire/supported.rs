@@ -240,6 +240,15 @@ impl Supported {
 }
 
 impl ProtocolFeatures {
+    /// Whether there is a feature among them that ScyllaDB alone has.
+    pub fn are_of_scylla(&self) -> bool {
+        self.lwt_mark_mask.is_some()
+            || self.rate_limit_error.is_some()
+            || self.tablets_v1
+            || self.tablets_v2
+            || (self.metadata_id && self.version == ProtocolVersion::V4)
+    }
+
     /// Whether prepared statements, EXECUTE and changed results carry an id of the result's metadata.
     pub fn has_metadata_id(&self) -> bool {
         self.metadata_id || self.version == ProtocolVersion::V5

@@ -77,7 +77,7 @@ fn a_configured_rack_is_preferred_inside_of_its_datacenter_only() {
 #[test]
 fn no_rack_is_preferred_unless_asked_for() {
     let world = two_datacenters(|_| ());
-    assert_eq!(hosts(&world, |host| host.local_rack), []);
+    assert_eq!(hosts(&world, |host| host.local_rack), [0_u8; 0]);
     assert_eq!(world.routing.local_rack, None);
 }
 
@@ -464,7 +464,7 @@ fn a_datacenter_that_loses_its_last_host_leaves_the_session_as_it_was() {
     }
     world.plane.refresh(world.now);
     world.run();
-    assert_eq!(up(&world), [], "no host is local any more");
+    assert_eq!(up(&world), [0_u8; 0], "no host is local any more");
     assert!(world.fatal.is_none());
     assert!(
         world

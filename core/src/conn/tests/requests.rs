@@ -248,7 +248,7 @@ fn the_answer_of_an_expired_request_never_reaches_the_next_one() {
         ["1 failed: no answer in time (maybe applied)"]
     );
     bench.submit(5);
-    assert_eq!(bench.written(), [], "no id is free");
+    assert_eq!(bench.written(), [0_u8; 0], "no id is free");
     bench.peer(&result(1, 0xaa));
     assert_eq!(streams(&bench.requests()), [1]);
     bench.peer(&result(1, 0xbb));
@@ -262,7 +262,7 @@ fn the_answer_of_an_expired_request_never_reaches_the_next_one() {
 fn a_deadline_that_has_passed_is_answered_without_sending() {
     let mut bench = Bench::open(|_| ());
     bench.submit_within(1, Duration::ZERO);
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     assert_eq!(bench.told(), ["1 failed: no answer in time (not sent)"]);
 }
 
@@ -489,7 +489,7 @@ fn nothing_happens_after_the_end() {
     bench.conn.drain(bench.now, CloseReason::Aged);
     bench.conn.close(bench.now, CloseReason::Surplus);
     bench.jump(secs(1_000));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     assert_eq!(bench.conn.poll_timeout(), None);
     assert!(bench.told().is_empty());
     assert!(matches!(
@@ -553,7 +553,7 @@ fn one_failed_write_does_not_spoil_requests_that_were_sent() {
     assert_eq!(told[0], "6 failed: the connection ended (maybe applied)");
     assert_eq!(told[1], "7 failed: the connection ended (not sent)");
     assert!(told[3].starts_with("draining"));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     (1..=4).for_each(|stream| bench.peer(&void(stream)));
     assert_eq!(bench.told().len(), 4);
     bench.conn.handle_eof(bench.now);

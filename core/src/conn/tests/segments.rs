@@ -355,7 +355,7 @@ fn a_request_in_a_segment_that_was_not_written_is_not_withdrawn_and_not_sent_at_
         told[0].starts_with("3 failed") && told[0].ends_with("(not sent)"),
         "{told:?}"
     );
-    assert_eq!(bench.written(), [], "nothing of what failed follows");
+    assert_eq!(bench.written(), [0_u8; 0], "nothing of what failed follows");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn after_a_write_error_only_requests_in_whole_segments_are_waited_for() {
     assert_eq!(bench.conn.in_flight(), 1);
     bench.peer(&seal(&[v5(void(1))]));
     assert!(bench.told()[0].starts_with("1 answered"));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
 }
 
 #[test]

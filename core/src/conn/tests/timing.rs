@@ -168,7 +168,7 @@ fn a_burst_of_abandoned_requests_is_not_held_against_the_server() {
 fn a_silent_server_is_asked_for_a_sign_of_life() {
     let mut bench = Bench::open(|_| ());
     bench.pass(ms(29_999));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     bench.pass(ms(1));
     let seen = bench.requests();
     assert_eq!(
@@ -181,7 +181,7 @@ fn a_silent_server_is_asked_for_a_sign_of_life() {
     );
     bench.peer(&supported(i16::MAX, &[]));
     bench.pass(secs(29));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     bench.pass(secs(1));
     assert_eq!(bench.requests().len(), 1);
     assert!(bench.outputs().is_empty());
@@ -233,7 +233,7 @@ fn any_byte_is_a_sign_of_life() {
     bench.peer(&supported(i16::MAX, &[]));
     assert!(bench.conn.is_open());
     bench.pass(secs(29));
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_stall_of_the_clock_asks_once() {
     assert_eq!(bench.requests().len(), 1);
     bench.peer(&supported(i16::MAX, &[]));
     assert_eq!(bench.pass(secs(29)), 0);
-    assert_eq!(bench.written(), []);
+    assert_eq!(bench.written(), [0_u8; 0]);
     bench.pass(secs(1));
     assert_eq!(bench.requests().len(), 1);
 }
@@ -256,7 +256,7 @@ fn a_keepalive_interval_of_zero_or_none_means_off() {
             session.connection.keepalive_timeout = Duration::ZERO;
         });
         assert_eq!(bench.pass(secs(10_000)), 0);
-        assert_eq!(bench.written(), []);
+        assert_eq!(bench.written(), [0_u8; 0]);
         assert!(bench.conn.is_open());
     }
 }

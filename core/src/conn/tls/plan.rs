@@ -23,6 +23,8 @@ pub struct TlsPlan {
     config: Arc<ClientConfig>,
     server_name: ServerNameRule,
     verified: bool,
+    /// Is set where this driver made the configuration and knows what it checks.
+    known: bool,
 }
 
 /// Says by which name the server's certificate must go.
@@ -93,6 +95,17 @@ impl TlsPlan {
             config,
             server_name,
             verified: true,
+            known: false,
+        }
+    }
+
+    /// Tells whether a server's certificate is checked against a host name; none where that cannot be known: a
+    /// configuration was handed in, or the name is that of whatever is dialed, which may be a bare IP address.
+    pub const fn verifies_host_name(&self) -> Option<bool> {
+        match (self.known, self.verified, &self.server_name) {
+            (true, false, _) => Some(false),
+            (true, true, ServerNameRule::Name(_)) => Some(true),
+            (true, true, ServerNameRule::Dialed) | (false, ..) => None,
         }
     }
 
@@ -263,6 +276,7 @@ impl TlsPlanBuilder {
             config: Arc::new(config),
             server_name: self.server_name,
             verified: self.verify,
+            known: true,
         })
     }
 

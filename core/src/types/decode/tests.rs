@@ -466,7 +466,7 @@ fn what_follows_a_refused_element_stays_in_step() {
 #[test]
 fn a_null_collection_is_empty_unless_null_is_asked_for() {
     let ty = list(ColumnType::Int);
-    assert_eq!(Vec::<i32>::from_value(&ty, None).unwrap(), []);
+    assert_eq!(Vec::<i32>::from_value(&ty, None).unwrap(), [0_i32; 0]);
     assert_eq!(Option::<Vec<i32>>::from_value(&ty, None).unwrap(), None);
     assert!(
         HashSet::<i32>::from_value(&ColumnType::Set(ColumnType::Int.into()), None)
