@@ -220,7 +220,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     let error = tunnel.failure();
     assert_eq!(error.phase, ConnectPhase::Tls);
     assert!(matches!(error.cause, ConnectCause::Timeout));
-    assert_eq!(tunnel.client_says(), []);
+    assert_eq!(tunnel.client_says(), [0_u8; 0]);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_name_that_no_certificate_can_have_fails_without_a_byte() {
     let mut named = plan(&tls);
     named.host_name = Some("no name at all".into());
     let mut tunnel = Tunnel::with(named, server(&TLS13), peer());
-    assert_eq!(tunnel.client_says(), []);
+    assert_eq!(tunnel.client_says(), [0_u8; 0]);
     tunnel.collect();
     let (phase, error) = tunnel.tls_failure();
     assert_eq!(
