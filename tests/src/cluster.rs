@@ -552,8 +552,10 @@ fn node_ip(index: usize) -> IpAddr {
 }
 
 mod changes;
+mod clients;
 
 pub use changes::AdministratorRows;
+pub use clients::Client;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
 //! Runs a simulated cluster on loopback addresses until it is told to end, for programs in any language.
 
+use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use messina_testkit::SimulatedCluster;
@@ -66,6 +68,10 @@ struct Arguments {
     #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     client_key_file: Option<PathBuf>,
+    /// Prints each connection that has become usable in a line of JSON: node, address, shard and the options of its first
+    /// message, as `system.clients` shows them. Those that live for less than a tenth of a second may be missed.
+    #[arg(long)]
+    print_clients: bool,
     /// A CQL statement to run before the contact points are printed; may be given several times.
     #[arg(long)]
     execute: Vec<String>,
@@ -126,6 +132,34 @@ fn write_certificates(
     Ok(())
 }
 
+/// Prints every new client until a signal comes.
+fn print_clients(cluster: &SimulatedCluster, signals: &mut signal_hook::iterator::Signals) {
+    let mut known = BTreeSet::new();
+    while signals.pending().next().is_none() {
+        let clients = cluster.clients().into_iter();
+        let usable: Vec<_> = clients.filter(|client| client.stage == "READY").collect();
+        let names = usable.iter().map(|client| (client.node, client.address));
+        let now: BTreeSet<_> = names.collect();
+        for client in usable {
+            if !known.contains(&(client.node, client.address)) {
+                let options: BTreeMap<String, String> = client.options.into_iter().collect();
+                let line = serde_json::json!({
+                    "node": client.node,
+                    "address": client.address.to_string(),
+                    "shard": client.shard,
+                    "options": options,
+                });
+                println!("{line}");
+            }
+        }
+        known = now;
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// How long a new client may go unnoticed.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = SimulatedCluster::builder()
         .nodes(arguments.nodes)
@@ -165,7 +199,11 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let ports: Vec<String> = ports.iter().flatten().map(u16::to_string).collect();
         println!("{}", ports.join(","));
     }
-    signals.forever().next();
+    if arguments.print_clients {
+        print_clients(&cluster, &mut signals);
+    } else {
+        signals.forever().next();
+    }
     cluster.stop();
     Ok(())
 }

@@ -189,6 +189,12 @@ impl SimulatedCluster {
         self.with(move |cluster, now| cluster.execute(now, &cql))
     }
 
+    /// The connections of all nodes with the options that they began with, as `system.clients` shows them.
+    #[must_use]
+    pub fn clients(&self) -> Vec<crate::cluster::Client> {
+        self.with(|cluster, _| cluster.clients())
+    }
+
     /// Stops the cluster; dropping it does the same.
     pub fn stop(self) {}
 

@@ -3,6 +3,7 @@
 //! A case is an async function over the `Runtime` trait; the macro makes one test of it for each adapter.
 
 mod close;
+mod identity;
 mod keyspace;
 mod operation;
 mod paging;

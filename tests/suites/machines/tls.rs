@@ -245,3 +245,14 @@ impl Tunnel {
         }
     }
 }
+
+#[test]
+fn what_is_known_of_the_check_of_host_names_is_told() {
+    let told = |plan: &TlsPlan| plan.verifies_host_name();
+    let named = trusting().server_name("node1.example").build();
+    assert_eq!(told(&named.expect("a plan")), Some(true));
+    // What is dialed may be a bare address.
+    assert_eq!(told(&trusting().build().expect("a plan")), None);
+    let unchecked = trusting().dangerous_accept_any_certificate().build();
+    assert_eq!(told(&unchecked.expect("a plan")), Some(false));
+}
