@@ -3,6 +3,7 @@
 //! The tests share two nodes, one without and one with passwords, which end with the test process. Where no Cassandra
 //! can run, every test says so and passes; in CI (`CI=true`) that is a failure.
 
+mod changes;
 mod encryption;
 mod keyspaces;
 mod login;
