@@ -69,11 +69,16 @@ mod tests {
     use super::*;
     use crate::config::session::{ContactPoint, SessionConfig};
 
+    type Change = fn(&mut SessionConfig, String);
+
     #[test]
     fn a_text_that_no_message_can_hold_is_refused_by_name() {
-        let refused = |change: &dyn Fn(&mut SessionConfig, String), len| {
-            let mut config = SessionConfig::default();
-            config.contact_points = vec!["node1".parse::<ContactPoint>().expect("a name")];
+        let refused = |change: Change, len| {
+            let point = "node1".parse::<ContactPoint>().expect("a name");
+            let mut config = SessionConfig {
+                contact_points: vec![point],
+                ..SessionConfig::default()
+            };
             change(&mut config, "x".repeat(len));
             match config.check() {
                 Ok(()) => None,
@@ -85,18 +90,18 @@ mod tests {
                 Err(other) => panic!("{other}"),
             }
         };
-        let cases: [(&str, &dyn Fn(&mut SessionConfig, String)); 5] = [
-            ("application.name", &|config, text| {
+        let cases: [(&str, Change); 5] = [
+            ("application.name", |config, text| {
                 config.application.name = Some(text);
             }),
-            ("application.version", &|config, text| {
+            ("application.version", |config, text| {
                 config.application.version = Some(text);
             }),
-            ("application.client_id", &|config, text| {
+            ("application.client_id", |config, text| {
                 config.application.client_id = Some(text);
             }),
-            ("driver.name", &|config, text| config.driver.name = text),
-            ("driver.version", &|config, text| {
+            ("driver.name", |config, text| config.driver.name = text),
+            ("driver.version", |config, text| {
                 config.driver.version = text
             }),
         ];

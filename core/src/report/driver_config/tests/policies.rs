@@ -35,7 +35,7 @@ impl<T: std::fmt::Debug + Send + Sync + 'static> ReconnectDelays for Secret<T> {
     }
 
     fn name(&self) -> &str {
-        self.name.unwrap_or(std::any::type_name::<Self>())
+        self.name.unwrap_or_else(std::any::type_name::<Self>)
     }
 }
 
@@ -300,8 +300,10 @@ fn preference(key: &str) -> String {
 }
 
 fn failover(session: &mut SessionConfig) {
-    let mut policy = DefaultLoadBalancing::default();
-    policy.datacenter_failover = true;
+    let policy = DefaultLoadBalancing {
+        datacenter_failover: true,
+        ..DefaultLoadBalancing::default()
+    };
     session.profile.load_balancing = Arc::new(policy);
 }
 
@@ -338,9 +340,11 @@ fn a_configured_place_is_told_as_it_was_configured() {
     shows(
         |session| {
             prefer(session);
-            let mut policy = DefaultLoadBalancing::default();
-            policy.datacenter_failover = true;
-            policy.remote_datacenters = Some(std::collections::BTreeSet::new());
+            let policy = DefaultLoadBalancing {
+                datacenter_failover: true,
+                remote_datacenters: Some(std::collections::BTreeSet::new()),
+                ..DefaultLoadBalancing::default()
+            };
             session.profile.load_balancing = Arc::new(policy);
         },
         &confined,
@@ -423,8 +427,10 @@ fn the_default_policy_without_tokens_is_a_policy_that_the_schema_does_not_know()
     shows(
         |session| {
             session.local_datacenter = Some("dc1".into());
-            let mut policy = DefaultLoadBalancing::default();
-            policy.token_aware = false;
+            let policy = DefaultLoadBalancing {
+                token_aware: false,
+                ..DefaultLoadBalancing::default()
+            };
             session.profile.load_balancing = Arc::new(policy);
         },
         &[
