@@ -2,45 +2,45 @@
 //! No task, no channel and no timer of its own in the common case; the connection enforces the deadline.
 //!
 //! Most requests are answered by the first node that is asked. Such a request goes straight: it costs no
-//! `Execution`, which is made only when something else comes back.
+//! `Execution`, which is made only when something else comes back. And most of those are plain EXECUTEs of a statement
+//! that is ready: they settle no option and put no frame together.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use messina_core::config::profile::ExecutionProfile;
-use messina_core::conn::Ticket;
-use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
+use messina_core::conn::{Reply, Ticket};
 use messina_core::error::protocol::FrameEncodeError;
 use messina_core::error::request::{Attempt, RequestError, RequestErrorKind};
+use messina_core::exec::prepared::Preparation;
+use messina_core::exec::ready::Ready;
 use messina_core::exec::statement::{RequestSettings, StatementOptions};
 use messina_core::exec::straight::{STRAIGHT, first_target, goes_straight};
 use messina_core::exec::targets::{Planned, Target};
-use messina_core::exec::{
-    AttemptId, Connections, Coordinator, Execution, ExecutionOutput, ExecutionPlan,
-};
+use messina_core::exec::{Connections, Coordinator, Execution, ExecutionPlan};
 use messina_core::policy::load_balancing::PlanRequest;
-use messina_core::routing::{HostIdx, Loads, Routing, Shard, TableIdx, Token};
+use messina_core::routing::{HostIdx, Loads, Routing, Shard};
 use messina_core::types::EncodedValues;
-use messina_core::wire::{
-    Opcode, ProtocolFeatures, RequestOptionsRef, RequestRef, Response, ResponseFrame, ResultBody,
-    ValuesRef,
-};
+use messina_core::wire::{Opcode, ProtocolFeatures, ResponseFrame, ValuesRef};
 
-use crate::lane::{Arena, Delivery, Lane, Refused};
+use crate::lane::{Arena, Lane};
 use crate::mailbox::Mailbox;
-use crate::metrics::Detour;
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::{Encoded, Source};
+use crate::winding::Winding;
 
 /// A request that is under way.
-pub(crate) enum Call<R: Runtime> {
-    New(Aim),
-    Straight(Straight),
-    Winding(Box<Winding<R>>),
+///
+/// One place for each way it can go instead of an enum: what is usual is then looked at, left and dropped at little
+/// cost.
+pub(crate) struct Call<R: Runtime> {
+    aim: Aim,
+    started: bool,
+    /// Set while the first node asked has it.
+    straight: Option<Straight>,
+    winding: Option<Box<Winding<R>>>,
 }
 
 /// Where a request is to go, beside the policy's choice.
@@ -50,6 +50,14 @@ pub(crate) struct Aim {
     pub(crate) prefer: Option<Planned>,
     /// Whether the server may not cut the answer into pages.
     pub(crate) unpaged: bool,
+}
+
+impl Aim {
+    /// Says whether the policy alone decides.
+    #[inline]
+    const fn is_open(&self) -> bool {
+        self.only.is_none() && self.prefer.is_none() && !self.unpaged
+    }
 }
 
 /// The answer to a request, still unread.
@@ -67,22 +75,43 @@ pub(crate) struct Answer<'a> {
 pub(crate) struct Straight {
     flight: InFlight,
     place: Planned,
-    coordinator: Option<Coordinator>,
     since: Instant,
-    settings: RequestSettings,
-    table: Option<TableIdx>,
-    token: Option<Token>,
+    /// The timestamp that was drawn for it, which further attempts carry too.
+    timestamp: i64,
     seed: u64,
+    unpaged: bool,
+}
+
+impl Straight {
+    /// Takes the reply, once it is there, and returns the lane that it came on; none is a bare Void.
+    #[inline(always)] // On the path of every request.
+    pub(crate) fn poll_into(
+        &mut self,
+        cx: &Context<'_>,
+        reply: &mut Option<Reply>,
+    ) -> Poll<Arc<Lane>> {
+        self.flight.poll_into(cx, reply)
+    }
 }
 
 impl<R: Runtime> Call<R> {
     /// Plans a request; nothing is sent before the first poll.
     pub(crate) const fn new(aim: Aim) -> Self {
-        Self::New(aim)
+        Self {
+            aim,
+            started: false,
+            straight: None,
+            winding: None,
+        }
+    }
+
+    /// Returns the request while the first node asked has it.
+    #[inline]
+    pub(crate) const fn straight(&mut self) -> Option<&mut Straight> {
+        self.straight.as_mut()
     }
 
     /// Drives the request; `read` makes something of its answer.
-    #[inline]
     pub(crate) fn poll<S: Source, T>(
         &mut self,
         shared: &Shared<R>,
@@ -90,58 +119,97 @@ impl<R: Runtime> Call<R> {
         cx: &mut Context<'_>,
         read: impl FnOnce(&S, Answer<'_>) -> Result<T, RequestError>,
     ) -> Poll<Result<T, RequestError>> {
-        let Self::Straight(straight) = self else {
-            let waits = matches!(self, Self::New(_)) && self.start(shared, source, cx)?;
-            return if waits {
-                Poll::Pending
-            } else {
-                self.wind(shared, source, cx, read)
-            };
-        };
-        let Delivery { at, reply } = ready!(straight.flight.poll(cx));
+        if let Some(straight) = &mut self.straight {
+            let reply = ready!(straight.flight.poll(cx));
+            return self.answered(shared, source, cx, reply, read);
+        }
+        if !self.started && self.start(shared, source, cx)? {
+            return Poll::Pending;
+        }
+        self.wind(shared, source, cx, read)
+    }
+
+    /// Forgets a request that went straight and whose reply was taken.
+    #[inline]
+    pub(crate) fn end_straight(&mut self) {
+        self.straight = None;
+    }
+
+    /// Makes something of the reply to a request that went straight.
+    #[inline]
+    pub(crate) fn answered<S: Source, T>(
+        &mut self,
+        shared: &Shared<R>,
+        source: &mut S,
+        cx: &mut Context<'_>,
+        (lane, reply): (Arc<Lane>, Reply),
+        read: impl FnOnce(&S, Answer<'_>) -> Result<T, RequestError>,
+    ) -> Poll<Result<T, RequestError>> {
         match &reply {
-            Ok(frame) if frame.header.opcode == Opcode::Result => {
-                let features = &straight.flight.lane.info().features;
-                let coordinator = straight.coordinator;
-                Poll::Ready(read(
-                    source,
-                    Answer {
-                        frame,
-                        features,
-                        coordinator,
-                        attempts: &[],
-                        won_by_copy: false,
-                    },
-                ))
+            Reply::Frame(frame) if frame.header.opcode == Opcode::Result => {
+                self.straight = None;
+                let answer = Answer {
+                    frame,
+                    features: &lane.info().features,
+                    coordinator: lane.coordinator().copied(),
+                    attempts: &[],
+                    won_by_copy: false,
+                };
+                Poll::Ready(read(source, answer))
             }
             _ => {
-                self.leave_straight(shared, source, at, reply);
+                self.leave_straight(shared, source, lane, reply);
                 self.wind(shared, source, cx, read)
             }
         }
     }
 
+    /// Says whether the request was sent, or has failed to be.
+    #[inline]
+    pub(crate) const fn is_started(&self) -> bool {
+        self.started
+    }
+
     /// Sends the request; returns whether it went straight.
     #[inline]
-    fn start(
+    pub(crate) fn start(
         &mut self,
         shared: &Shared<R>,
         source: &impl Source,
         cx: &Context<'_>,
     ) -> Result<bool, RequestError> {
-        let Self::New(aim) = *self else {
-            return Ok(false);
-        };
+        self.started = true;
         if shared.published.is_closing() {
-            return Err(RequestError::new(RequestErrorKind::Closed));
+            return Err(closing());
         }
+        let seed = shared.next_seed();
+        if self.aim.is_open()
+            && let Some((ready, preparation)) = source.ready(&shared.profile)
+            && let Some(straight) = send_ready(shared, source, ready, preparation, seed, cx)?
+        {
+            self.straight = Some(straight);
+            return Ok(true);
+        }
+        self.start_any(shared, source, seed, cx)
+    }
+
+    /// Sends a request of any kind.
+    #[inline(never)]
+    fn start_any(
+        &mut self,
+        shared: &Shared<R>,
+        source: &impl Source,
+        seed: u64,
+        cx: &Context<'_>,
+    ) -> Result<bool, RequestError> {
+        let aim = self.aim;
         let now = shared.runtime.now();
         let options = source.options();
-        let profile = options
-            .and_then(|options| options.profile.as_ref())
-            .unwrap_or(&shared.profile);
-        let settings = settle(shared, source, profile, now, aim);
-        let seed = shared.next_seed();
+        let profile = profile_of(shared, source);
+        let mut drawn = None;
+        let settings = settle(source, profile, now, aim.unpaged, || {
+            *drawn.get_or_insert_with(|| shared.timestamp(now))
+        });
         let only = aim
             .only
             .or_else(|| options.and_then(|options| options.target));
@@ -153,12 +221,14 @@ impl<R: Runtime> Call<R> {
         let straight = only.is_none() && aim.prefer.is_none() && source.is_plain();
         if straight && goes_straight(profile) {
             let outline = Outline {
-                now,
+                since: now,
+                timestamp: drawn.unwrap_or_default(),
                 settings,
                 seed,
+                unpaged: aim.unpaged,
             };
             if let Some(straight) = outline.send(shared, source, &encoded, profile, &routing, cx) {
-                *self = Self::Straight(straight);
+                self.straight = Some(straight);
                 return Ok(true);
             }
         }
@@ -168,7 +238,7 @@ impl<R: Runtime> Call<R> {
         (plan.only, plan.prefer) = (only, aim.prefer);
         let mut execution = Execution::new(plan);
         execution.start(now, &routing, &LaneConnections(&shared.mailbox));
-        *self = Self::Winding(Box::new(Winding::new(shared, execution)));
+        self.winding = Some(Box::new(Winding::new(shared, execution)));
         Ok(false)
     }
 
@@ -178,54 +248,58 @@ impl<R: Runtime> Call<R> {
         &mut self,
         shared: &Shared<R>,
         source: &impl Source,
-        at: Instant,
-        reply: Result<ResponseFrame, AttemptError>,
+        lane: Arc<Lane>,
+        reply: Reply,
     ) {
-        let Self::Straight(straight) = self else {
+        let Some(straight) = self.straight.take() else {
             return;
         };
-        let options = source.options();
-        let profile = options
-            .and_then(|options| options.profile.as_ref())
-            .unwrap_or(&shared.profile);
-        let mut plan = ExecutionPlan::new(
-            source.kind(),
-            Arc::clone(profile),
-            straight.settings,
-            straight.seed,
-        );
-        (plan.table, plan.token) = (straight.table, straight.token);
+        let profile = profile_of(shared, source);
+        let Straight {
+            place,
+            since,
+            timestamp,
+            seed,
+            unpaged,
+            ..
+        } = straight;
+        let settings = settle(source, profile, since, unpaged, || timestamp);
+        let mut plan = ExecutionPlan::new(source.kind(), Arc::clone(profile), settings, seed);
+        let routing = shared.published.routing();
+        let mut scratch = EncodedValues::new();
+        // Where the values cannot be encoded any more, the attempt that needs them will say why.
+        if let Ok(encoded) = source.encode(&routing, &mut scratch) {
+            (plan.table, plan.token) = (encoded.table, encoded.token);
+        }
         plan.conditional = source.is_conditional();
-        let Planned { host, shard } = straight.place;
-        let lane = Arc::clone(&straight.flight.lane);
+        let Planned { host, shard } = place;
         let target = Target {
             host,
             shard,
             handle: Arc::clone(&lane),
         };
-        let mut execution = Execution::sent_straight(plan, straight.since, target);
-        let routing = shared.published.routing();
+        let mut execution = Execution::sent_straight(plan, since, target);
         execution.handle_reply(
-            at,
+            shared.runtime.now(),
             STRAIGHT,
-            reply,
+            reply.into_frame(lane.info().features.version),
             &routing,
             &LaneConnections(&shared.mailbox),
         );
         let mut winding = Winding::new(shared, execution);
         winding.answered = Some(lane);
-        *self = Self::Winding(Box::new(winding));
+        self.winding = Some(Box::new(winding));
     }
 
     #[cold]
-    fn wind<S: Source, T>(
+    pub(crate) fn wind<S: Source, T>(
         &mut self,
         shared: &Shared<R>,
         source: &mut S,
         cx: &mut Context<'_>,
         read: impl FnOnce(&S, Answer<'_>) -> Result<T, RequestError>,
     ) -> Poll<Result<T, RequestError>> {
-        let Self::Winding(winding) = self else {
+        let Some(winding) = &mut self.winding else {
             let kind = RequestErrorKind::Internal("a request is polled after its end");
             return Poll::Ready(Err(RequestError::new(kind)));
         };
@@ -261,17 +335,83 @@ impl<R: Runtime> Call<R> {
     }
 }
 
+/// Sends a plain EXECUTE of a statement that is ready; nothing when there is no node for it, or when its lane refuses:
+/// the long way chooses the same node again and reports why.
+#[inline]
+fn send_ready<R: Runtime>(
+    shared: &Shared<R>,
+    source: &impl Source,
+    ready: &Ready,
+    preparation: &Preparation,
+    seed: u64,
+    cx: &Context<'_>,
+) -> Result<Option<Straight>, RequestError> {
+    let mut values = EncodedValues::new();
+    let token = match source.encode_row(preparation, &mut values) {
+        Ok(token) => token,
+        Err(error) => return Err(RequestError::from(error)),
+    };
+    let routing = shared.published.routing();
+    let request = PlanRequest {
+        table: preparation.table(&routing),
+        token,
+        stable: ready.is_stable(),
+        seed,
+    };
+    let connections = LaneConnections(&shared.mailbox);
+    let Some(target) = ready.first_target(&request, &routing, &connections) else {
+        return Ok(None);
+    };
+    let lane = target.handle;
+    if !ready.fits(lane.layout(), &values) {
+        return Ok(None);
+    }
+    lane.leads_to(target.host, &routing);
+    let since = shared.runtime.now();
+    let Ok(mut entry) = lane.enter(cx.waker()) else {
+        return Ok(None);
+    };
+    let (mut timestamp, mut is_old) = (0, false);
+    if ready.is_stamped() {
+        let now = entry.stamp().at(since, || {
+            let (now, old) = shared.clock.tell(since);
+            is_old = old;
+            now
+        });
+        timestamp = shared.stamp(now);
+    }
+    let frame = entry
+        .arena()
+        .put_execute(|out| ready.write(out, values.block(), timestamp));
+    let ticket = entry.submit(frame, ready.deadline(since));
+    if is_old {
+        shared.clock.look_again(since, &shared.runtime);
+    }
+    Ok(Some(Straight {
+        flight: InFlight::new(lane, ticket),
+        place: Planned {
+            host: target.host,
+            shard: target.shard,
+        },
+        since,
+        timestamp,
+        seed,
+        unpaged: false,
+    }))
+}
+
 /// A request about to go straight.
 struct Outline {
-    now: Instant,
+    since: Instant,
+    timestamp: i64,
     settings: RequestSettings,
     seed: u64,
+    unpaged: bool,
 }
 
 impl Outline {
     /// Sends the request to its first node; nothing when there is none, or when its lane refuses: the long way
     /// chooses the same node again and reports why.
-    #[inline]
     fn send<R: Runtime>(
         self,
         shared: &Shared<R>,
@@ -281,16 +421,12 @@ impl Outline {
         routing: &Routing<Arc<Lane>>,
         cx: &Context<'_>,
     ) -> Option<Straight> {
-        let Self {
-            now,
-            settings,
-            seed,
-        } = self;
+        let settings = self.settings;
         let request = PlanRequest {
             table: encoded.table,
             token: encoded.token,
             stable: source.is_conditional() || settings.consistency.is_serial(),
-            seed,
+            seed: self.seed,
         };
         let connections = LaneConnections(&shared.mailbox);
         let target = first_target(&request, profile, routing, &connections)?;
@@ -299,293 +435,102 @@ impl Outline {
             encode(source, &settings, encoded.values, features, arena)
         });
         let ticket = submitted.ok()?;
-        let place = Planned {
-            host: target.host,
-            shard: target.shard,
-        };
-        let coordinator = Coordinator::of(place, routing);
-        let coordinator = coordinator.map(|own| own.served_on(lane.shard()));
+        lane.leads_to(target.host, routing);
         Some(Straight {
             flight: InFlight::new(lane, ticket),
-            place,
-            coordinator,
-            since: now,
-            settings,
-            table: encoded.table,
-            token: encoded.token,
-            seed,
+            place: Planned {
+                host: target.host,
+                shard: target.shard,
+            },
+            since: self.since,
+            timestamp: self.timestamp,
+            seed: self.seed,
+            unpaged: self.unpaged,
         })
     }
 }
 
 /// A request that a lane has taken; dropping it before the reply is there gives the request up.
-struct InFlight {
-    lane: Arc<Lane>,
+pub(crate) struct InFlight {
+    /// Where the request is, until its reply was taken.
+    lane: Option<Arc<Lane>>,
     ticket: Ticket,
-    waits: bool,
 }
 
 impl InFlight {
     #[inline]
-    const fn new(lane: Arc<Lane>, ticket: Ticket) -> Self {
+    pub(crate) const fn new(lane: Arc<Lane>, ticket: Ticket) -> Self {
         Self {
-            lane,
+            lane: Some(lane),
             ticket,
-            waits: true,
         }
     }
 
-    #[inline]
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Delivery> {
-        let delivery = ready!(self.lane.poll_reply(self.ticket, cx));
-        self.waits = false;
-        Poll::Ready(delivery)
+    /// Takes the reply, once it is there, with the lane that it came on.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<(Arc<Lane>, Reply)> {
+        let mut reply = None;
+        self.poll_into(cx, &mut reply)
+            .map(|lane| (lane, reply.unwrap_or(Reply::Void)))
+    }
+
+    /// Does what [`poll`](Self::poll) does, and writes to `reply` only where it is more than a word.
+    #[inline(always)] // On the path of every request.
+    fn poll_into(&mut self, cx: &Context<'_>, reply: &mut Option<Reply>) -> Poll<Arc<Lane>> {
+        let Some(lane) = &self.lane else {
+            debug_assert!(false, "a reply is taken once");
+            return Poll::Pending;
+        };
+        ready!(lane.poll_into(self.ticket, cx, reply));
+        self.lane.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for InFlight {
     #[inline]
     fn drop(&mut self) {
-        if self.waits {
-            self.lane.abandon(self.ticket);
+        if let Some(lane) = &self.lane {
+            lane.abandon(self.ticket);
         }
     }
 }
 
-/// Settles the options of a request.
-#[inline]
-fn settle<R: Runtime>(
-    shared: &Shared<R>,
+/// The profile that a request takes its defaults from.
+fn profile_of<'a, R: Runtime>(
+    shared: &'a Shared<R>,
+    source: &'a impl Source,
+) -> &'a Arc<ExecutionProfile> {
+    let own = source
+        .options()
+        .and_then(|options| options.profile.as_ref());
+    own.unwrap_or(&shared.profile)
+}
+
+/// Settles the options of a request that started at `since`.
+fn settle(
     source: &impl Source,
     profile: &ExecutionProfile,
-    now: Instant,
-    aim: Aim,
+    since: Instant,
+    unpaged: bool,
+    timestamp: impl FnOnce() -> i64,
 ) -> RequestSettings {
-    let timestamp = || shared.timestamp(now);
     let mut settings = match source.options() {
-        Some(options) => options.settle(now, profile, timestamp),
-        None => StatementOptions::default().settle(now, profile, timestamp),
+        Some(options) => options.settle(since, profile, timestamp),
+        None => StatementOptions::default().settle(since, profile, timestamp),
     };
     settings.idempotent = source.is_idempotent(settings.idempotent);
-    if aim.unpaged {
+    if unpaged {
         settings.page_size = None;
     }
     settings
 }
 
-/// A request whose way is decided by an execution, over several attempts if need be.
-pub(crate) struct Winding<R: Runtime> {
-    execution: Execution<Arc<Lane>>,
-    flights: Vec<Flight>,
-    /// Whose reply was taken last.
-    answered: Option<Arc<Lane>>,
-    timer: Option<Timer<R>>,
-    /// Lets the end of the session wait for this request between two attempts.
-    detour: Option<Detour>,
-}
-
-struct Flight {
-    attempt: AttemptId,
-    flight: InFlight,
-    /// A PREPARE that goes ahead of the request itself.
-    preparing: bool,
-}
-
-/// Armed only for pauses between attempts and for copies of slow requests.
-struct Timer<R: Runtime> {
-    sleep: Pin<Box<R::Sleep>>,
-    at: Instant,
-}
-
-impl<R: Runtime> Winding<R> {
-    fn new(shared: &Shared<R>, execution: Execution<Arc<Lane>>) -> Self {
-        Self {
-            execution,
-            flights: Vec::new(),
-            answered: None,
-            timer: None,
-            detour: Some(shared.counters.detour()),
-        }
-    }
-
-    fn poll(
-        &mut self,
-        shared: &Shared<R>,
-        source: &mut impl Source,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<ResponseFrame, RequestError>> {
-        self.take_replies(shared, source, cx)?;
-        loop {
-            if let Some(result) = self.perform(shared, source, cx) {
-                return Poll::Ready(result);
-            }
-            if !self.poll_timer(shared, cx) {
-                return Poll::Pending;
-            }
-        }
-    }
-
-    fn take_replies(
-        &mut self,
-        shared: &Shared<R>,
-        source: &mut impl Source,
-        cx: &Context<'_>,
-    ) -> Result<(), RequestError> {
-        let mut at = 0;
-        while let Some(flight) = self.flights.get_mut(at) {
-            match flight.flight.poll(cx) {
-                Poll::Ready(delivery) => {
-                    let flight = self.flights.swap_remove(at);
-                    self.handle_reply(shared, source, flight, delivery)?;
-                }
-                Poll::Pending => at += 1,
-            }
-        }
-        Ok(())
-    }
-
-    fn handle_reply(
-        &mut self,
-        shared: &Shared<R>,
-        source: &mut impl Source,
-        flight: Flight,
-        delivery: Delivery,
-    ) -> Result<(), RequestError> {
-        let routing = shared.published.routing();
-        let Delivery { at, reply } = delivery;
-        if let (true, Ok(frame)) = (flight.preparing, &reply) {
-            bind(source, frame, &flight.flight.lane.info().features, &routing)?;
-        }
-        self.execution.handle_reply(
-            at,
-            flight.attempt,
-            reply,
-            &routing,
-            &LaneConnections(&shared.mailbox),
-        );
-        self.answered = Some(Arc::clone(&flight.flight.lane));
-        Ok(())
-    }
-
-    /// Does what the execution asks for; returns its outcome when it is over.
-    fn perform(
-        &mut self,
-        shared: &Shared<R>,
-        source: &impl Source,
-        cx: &Context<'_>,
-    ) -> Option<Result<ResponseFrame, RequestError>> {
-        while let Some(output) = self.execution.poll_output() {
-            match output {
-                ExecutionOutput::Send {
-                    attempt,
-                    to,
-                    params,
-                } => {
-                    let mut settings = self.execution.plan().settings;
-                    settings.consistency = params.consistency;
-                    let mut scratch = EncodedValues::new();
-                    let encoded = match source.encode(&shared.published.routing(), &mut scratch) {
-                        Ok(encoded) => encoded,
-                        Err(error) => return Some(Err(error.into())),
-                    };
-                    let submitted =
-                        to.handle
-                            .submit(params.deadline, cx.waker(), |arena, features| {
-                                encode(source, &settings, encoded.values, features, arena)
-                            });
-                    self.sent(shared, attempt, to.handle, submitted, false);
-                }
-                ExecutionOutput::Prepare {
-                    attempt,
-                    to,
-                    text,
-                    keyspace,
-                    deadline,
-                } => {
-                    let submitted = to.handle.submit(deadline, cx.waker(), |arena, features| {
-                        let request = RequestRef::Prepare {
-                            text: &text,
-                            keyspace: keyspace.as_deref(),
-                        };
-                        request.encode(arena, features, 0, &RequestOptionsRef::default())?;
-                        Ok(request.opcode())
-                    });
-                    self.sent(shared, attempt, to.handle, submitted, true);
-                }
-                ExecutionOutput::Abandon { attempt } => {
-                    self.flights.retain(|flight| flight.attempt != attempt);
-                }
-                ExecutionOutput::Done(result) => return Some(result),
-                _ => (),
-            }
-        }
-        None
-    }
-
-    /// Keeps an attempt that a lane has taken, or reports that it has not.
-    fn sent(
-        &mut self,
-        shared: &Shared<R>,
-        attempt: AttemptId,
-        lane: Arc<Lane>,
-        submitted: Result<Ticket, Refused>,
-        preparing: bool,
-    ) {
-        let kind = match submitted {
-            Ok(ticket) => {
-                let flight = InFlight::new(lane, ticket);
-                return self.flights.push(Flight {
-                    attempt,
-                    flight,
-                    preparing,
-                });
-            }
-            Err(Refused::Closed(error)) => AttemptErrorKind::Connection(error),
-            Err(Refused::Full) => AttemptErrorKind::Overloaded,
-            Err(Refused::Encode(error)) => AttemptErrorKind::Encode(error),
-        };
-        let reply = Err(AttemptError::new(kind, Fate::NotSent));
-        let (now, routing) = (shared.runtime.now(), shared.published.routing());
-        self.execution.handle_reply(
-            now,
-            attempt,
-            reply,
-            &routing,
-            &LaneConnections(&shared.mailbox),
-        );
-    }
-
-    /// Waits for the execution's own deadline, if it has one; returns whether that has passed.
-    fn poll_timer(&mut self, shared: &Shared<R>, cx: &mut Context<'_>) -> bool {
-        let Some(at) = self.execution.poll_timeout() else {
-            self.timer = None;
-            return false;
-        };
-        let timer = self.timer.get_or_insert_with(|| {
-            let sleep = Box::pin(shared.runtime.sleep_until(at));
-            Timer { sleep, at }
-        });
-        if timer.at != at {
-            R::reset(timer.sleep.as_mut(), at);
-            timer.at = at;
-        }
-        if timer.sleep.as_mut().poll(cx).is_pending() {
-            return false;
-        }
-        self.timer = None;
-        let now = shared.runtime.now().max(at);
-        self.execution.handle_timeout(
-            now,
-            &shared.published.routing(),
-            &LaneConnections(&shared.mailbox),
-        );
-        true
-    }
+#[cold]
+fn closing() -> RequestError {
+    RequestError::new(RequestErrorKind::Closed)
 }
 
 /// Writes the frame of a request.
-#[inline]
-fn encode(
+pub(crate) fn encode(
     source: &impl Source,
     settings: &RequestSettings,
     values: ValuesRef<'_>,
@@ -598,27 +543,8 @@ fn encode(
     })
 }
 
-/// Binds the values of a text that has just been prepared; an answer that is no PREPARED is left to the execution.
-fn bind(
-    source: &mut impl Source,
-    frame: &ResponseFrame,
-    features: &ProtocolFeatures,
-    routing: &Routing<Arc<Lane>>,
-) -> Result<(), RequestError> {
-    if frame.header.opcode != Opcode::Result || source.announced().is_some() {
-        return Ok(());
-    }
-    let Ok(envelope) = frame.parse(features) else {
-        return Ok(());
-    };
-    let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
-        return Ok(());
-    };
-    source.bind(body, routing).map_err(RequestError::from)
-}
-
 /// Tells an execution about lanes, and the control task about shards without one.
-struct LaneConnections<'a>(&'a Mailbox);
+pub(crate) struct LaneConnections<'a>(pub(crate) &'a Mailbox);
 
 impl Loads<Arc<Lane>> for LaneConnections<'_> {
     #[inline]

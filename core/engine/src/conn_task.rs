@@ -11,14 +11,14 @@ use std::time::Instant;
 use futures_io::{AsyncRead, AsyncWrite};
 use messina_core::conn::{
     Address, CloseReason, ConnectSpec, Connection, ConnectionInfo, ConnectionOutput,
-    ConnectionPlan, Role, StreamKey, Ticket,
+    ConnectionPlan, Reply, Role, StreamKey, Ticket,
 };
 use messina_core::error::connect::{ConnectCause, ConnectError, ConnectPhase, ConnectionError};
 
 use messina_core::time::later;
 use messina_core::wire::RequestOptionsRef;
 
-use crate::lane::{Delivery, Intake, Lane, Submission};
+use crate::lane::{Intake, Lane, Submission};
 use crate::mailbox::Link;
 use crate::notes::Notes;
 use crate::runtime::Runtime;
@@ -144,7 +144,8 @@ struct ConnTask<R: Runtime> {
     intake: Intake,
     /// The stream of each submitted ticket, by the ticket's slot, so that it can be abandoned.
     streams: Vec<Option<(Ticket, StreamKey)>>,
-    replies: Vec<(Ticket, Delivery)>,
+    /// What was answered without the connection: requests that it did not take.
+    refused: Vec<(Ticket, Reply)>,
     /// Room for the wakers of one delivery.
     wakers: Vec<Waker>,
     /// A waker of this task, to be left at the lane.
@@ -183,7 +184,7 @@ impl<R: Runtime> ConnTask<R> {
             settings,
             intake: Intake::default(),
             streams: Vec::new(),
-            replies: Vec::new(),
+            refused: Vec::new(),
             wakers: Vec::new(),
             spare: None,
             sleep,
@@ -206,7 +207,7 @@ impl<R: Runtime> ConnTask<R> {
         }
         self.write(now, cx);
         let more = self.read(now, cx);
-        if self.hand_out(now, cx) {
+        if self.hand_out(cx) {
             // An encrypted connection says that it ends here on purpose, if the socket takes it at once.
             self.write(now, cx);
             return Poll::Ready(());
@@ -244,12 +245,7 @@ impl<R: Runtime> ConnTask<R> {
             }
         }
         let batch = self.intake.inbox.len();
-        let mut inbox = std::mem::take(&mut self.intake.inbox);
-        for submission in inbox.drain(..) {
-            self.submit(now, submission);
-        }
-        self.intake.inbox = inbox;
-        self.intake.arena.clear();
+        self.submit_all(now);
         if let Some(reason) = self.intake.drain.take() {
             self.conn.drain(now, reason);
         }
@@ -257,6 +253,27 @@ impl<R: Runtime> ConnTask<R> {
             self.conn.close(now, reason);
         }
         batch
+    }
+
+    /// Submits what was handed in: in one piece where that is possible.
+    fn submit_all(&mut self, now: Instant) {
+        let mut inbox = std::mem::take(&mut self.intake.inbox);
+        let (conn, streams) = (&mut self.conn, &mut self.streams);
+        let whole = self.intake.arena.whole().filter(|_| !inbox.is_empty());
+        let taken = whole.is_some_and(|frames| {
+            let requests = inbox.iter().map(Submission::adopted);
+            conn.submit_encoded(now, frames, requests, |ticket, key| {
+                note(streams, ticket, key);
+            })
+        });
+        if !taken {
+            for submission in inbox.drain(..) {
+                self.submit(now, submission);
+            }
+        }
+        inbox.clear();
+        self.intake.inbox = inbox;
+        self.intake.arena.clear();
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) {
@@ -273,18 +290,9 @@ impl<R: Runtime> ConnTask<R> {
         let options = RequestOptionsRef::default();
         let result = self.conn.submit(now, ticket, request, &options, deadline);
         match result {
-            Ok(key) => {
-                let Some(slot) = slot_of(ticket) else { return };
-                if self.streams.len() <= slot {
-                    self.streams.resize(slot + 1, None);
-                }
-                if let Some(stream) = self.streams.get_mut(slot) {
-                    *stream = Some((ticket, key));
-                }
-            }
+            Ok(key) => note(&mut self.streams, ticket, key),
             Err(error) => {
-                let reply = Err(error.into());
-                self.replies.push((ticket, Delivery { at: now, reply }));
+                self.refused.push((ticket, Reply::Failed(error.into())));
             }
         }
     }
@@ -360,13 +368,21 @@ impl<R: Runtime> ConnTask<R> {
     }
 
     /// Hands out what the connection has to say; returns whether that was its last word.
-    fn hand_out(&mut self, now: Instant, cx: &Context<'_>) -> bool {
+    fn hand_out(&mut self, cx: &Context<'_>) -> bool {
         let mut end = None;
-        while let Some(output) = self.conn.poll_output() {
+        loop {
+            if let Some(lane) = &self.lane {
+                let (refused, conn) = (&mut self.refused, &mut self.conn);
+                lane.deliver_done(conn, &mut self.wakers);
+                lane.deliver(
+                    || refused.pop().or_else(|| conn.poll_reply()),
+                    &mut self.wakers,
+                );
+            }
+            let Some(output) = self.conn.poll_output() else {
+                break;
+            };
             match output {
-                ConnectionOutput::Reply { ticket, reply } => {
-                    self.replies.push((ticket, Delivery { at: now, reply }));
-                }
                 ConnectionOutput::Ready(info) => self.ready(info, cx),
                 ConnectionOutput::Event(event) => self.report.link.event(event),
                 ConnectionOutput::Note(note) => self.notes.push(note),
@@ -376,12 +392,9 @@ impl<R: Runtime> ConnTask<R> {
                 _ => (),
             }
         }
-        if let Some(lane) = &self.lane {
-            lane.deliver(&mut self.replies, &mut self.wakers);
-        }
         let Some(error) = end else { return false };
         if let Some(lane) = &self.lane {
-            lane.fail(now, &error);
+            lane.fail(&error);
         }
         self.report.ended(error);
         true
@@ -396,7 +409,7 @@ impl<R: Runtime> ConnTask<R> {
         {
             self.intake = Intake::default();
             self.streams = Vec::new();
-            self.replies = Vec::new();
+            self.refused = Vec::new();
             self.wakers = Vec::new();
         }
     }
@@ -441,8 +454,20 @@ impl<R: Runtime> Drop for ConnTask<R> {
     fn drop(&mut self) {
         if let Some(lane) = &self.lane {
             // Does nothing after a regular end; an executor that goes away ends the connection here.
-            lane.fail(self.runtime.now(), &dropped());
+            lane.fail(&dropped());
         }
+    }
+}
+
+/// Notes the stream of a ticket.
+#[inline]
+fn note(streams: &mut Vec<Option<(Ticket, StreamKey)>>, ticket: Ticket, key: StreamKey) {
+    let Some(slot) = slot_of(ticket) else { return };
+    if streams.len() <= slot {
+        streams.resize(slot + 1, None);
+    }
+    if let Some(stream) = streams.get_mut(slot) {
+        *stream = Some((ticket, key));
     }
 }
 

@@ -249,10 +249,11 @@ impl<R: Runtime> ControlTask<R> {
         let mut at = 0;
         while let Some(pending) = self.queries.get(at) {
             match pending.lane.poll_reply(pending.ticket, cx) {
-                Poll::Ready(delivery) => {
+                Poll::Ready(reply) => {
                     let pending = self.queries.swap_remove(at);
+                    let reply = reply.into_frame(pending.lane.info().features.version);
                     self.plane
-                        .handle_reply(now, pending.conn, pending.query, delivery.reply);
+                        .handle_reply(now, pending.conn, pending.query, reply);
                     answered = true;
                 }
                 Poll::Pending => at += 1,
@@ -271,9 +272,10 @@ impl<R: Runtime> ControlTask<R> {
         let ended: Vec<PendingQuery> = ended;
         self.queries = others;
         for pending in ended {
-            if let Poll::Ready(delivery) = pending.lane.poll_reply(pending.ticket, &idle) {
+            if let Poll::Ready(reply) = pending.lane.poll_reply(pending.ticket, &idle) {
+                let reply = reply.into_frame(pending.lane.info().features.version);
                 self.plane
-                    .handle_reply(now, pending.conn, pending.query, delivery.reply);
+                    .handle_reply(now, pending.conn, pending.query, reply);
             }
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use messina_core::cluster::AgreementOutcome;
+use messina_core::conn::Reply;
 use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
@@ -17,6 +18,7 @@ use messina_core::exec::statement::Bound;
 use messina_core::types::ToRow;
 
 use crate::call::{Aim, Answer, Call};
+use crate::lane::Lane;
 use crate::prepare::prepare_cached;
 use crate::promise::Outcome;
 use crate::runtime::Runtime;
@@ -26,14 +28,10 @@ use crate::source::{BatchSource, BoundSource, Source, StatementSource};
 /// Runs one request and reads its answer.
 struct Exchange<'s, R: Runtime> {
     shared: &'s Shared<R>,
-    state: State<R>,
+    call: Call<R>,
+    /// Set when the schema or the keyspace has changed: the cluster follows before the caller goes on.
+    settling: Option<Box<Settling>>,
     unpaged: bool,
-}
-
-enum State<R: Runtime> {
-    Calling(Call<R>),
-    /// The schema or the keyspace has changed: the cluster follows before the caller goes on.
-    Settling(Box<Settling>),
 }
 
 struct Settling {
@@ -55,7 +53,8 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         };
         Self {
             shared,
-            state: State::Calling(Call::new(aim)),
+            call: Call::new(aim),
+            settling: None,
             unpaged,
         }
     }
@@ -66,12 +65,75 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         source: &mut impl Source,
         cx: &mut Context<'_>,
     ) -> Poll<Result<QueryResult, RequestError>> {
-        let State::Calling(call) = &mut self.state else {
-            return self.poll_settling(cx);
+        if let Some(straight) = self.call.straight() {
+            let mut reply = None;
+            let lane = ready!(straight.poll_into(cx, &mut reply));
+            return match reply {
+                None => Poll::Ready(Ok(QueryResult::void(lane.coordinator().copied()))),
+                Some(reply) => self.answered(source, cx, (lane, reply)),
+            };
+        }
+        if !self.call.is_started() {
+            match self.call.start(self.shared, source, cx) {
+                Ok(true) => return Poll::Pending,
+                Ok(false) => (),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.poll_long(source, cx)
+    }
+
+    /// Reads a reply that is more than a word.
+    #[inline(never)]
+    fn answered(
+        &mut self,
+        source: &mut impl Source,
+        cx: &mut Context<'_>,
+        (lane, reply): (Arc<Lane>, Reply),
+    ) -> Poll<Result<QueryResult, RequestError>> {
+        let reply = match (reply, source.announced()) {
+            (Reply::Frame(frame), Some((_, shape))) => {
+                match QueryResult::read_plain(frame, shape, lane.coordinator().copied()) {
+                    Ok(rows) => {
+                        self.call.end_straight();
+                        return Poll::Ready(Ok(rows));
+                    }
+                    Err(frame) => Reply::Frame(frame),
+                }
+            }
+            (reply, _) => reply,
         };
+        let reply = (lane, reply);
         let shared = self.shared;
         let read = |source: &_, answer: Answer<'_>| read(shared, source, answer);
-        match ready!(call.poll(shared, source, cx, read)) {
+        let result = ready!(self.call.answered(shared, source, cx, reply, read));
+        self.finish(result, cx)
+    }
+
+    /// Drives a request that did not go straight, or does not any more.
+    #[cold]
+    fn poll_long(
+        &mut self,
+        source: &mut impl Source,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<QueryResult, RequestError>> {
+        if self.settling.is_some() {
+            return self.poll_settling(cx);
+        }
+        let shared = self.shared;
+        let read = |source: &_, answer: Answer<'_>| read(shared, source, answer);
+        let result = ready!(self.call.wind(shared, source, cx, read));
+        self.finish(result, cx)
+    }
+
+    /// Does what has to follow a result.
+    #[inline]
+    fn finish(
+        &mut self,
+        result: Result<QueryResult, RequestError>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<QueryResult, RequestError>> {
+        match result {
             Ok(result) if needs_settling(&result) => {
                 self.settle(result);
                 self.poll_settling(cx)
@@ -95,7 +157,7 @@ impl<'s, R: Runtime> Exchange<'s, R> {
                 Wait::Keyspace(self.shared.follow_keyspace(keyspace.unwrap_or_default()))
             }
         };
-        self.state = State::Settling(Box::new(Settling {
+        self.settling = Some(Box::new(Settling {
             result: Some(result),
             wait,
         }));
@@ -103,7 +165,7 @@ impl<'s, R: Runtime> Exchange<'s, R> {
 
     #[cold]
     fn poll_settling(&mut self, cx: &mut Context<'_>) -> Poll<Result<QueryResult, RequestError>> {
-        let State::Settling(settling) = &mut self.state else {
+        let Some(settling) = &mut self.settling else {
             return Poll::Pending;
         };
         match &mut settling.wait {

@@ -9,18 +9,28 @@
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bytes::Bytes;
-use messina_core::conn::{CloseReason, ConnectionInfo, Ticket};
+use messina_core::conn::{CloseReason, Connection, ConnectionInfo, Reply, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use messina_core::error::protocol::FrameEncodeError;
-use messina_core::routing::Shard;
-use messina_core::wire::{
-    EncodedRef, FrameSink, LargeValue, Opcode, ProtocolFeatures, RequestRef, ResponseFrame,
-};
+use messina_core::exec::Coordinator;
+use messina_core::exec::ready::ExecuteLayout;
+use messina_core::exec::targets::Planned;
+use messina_core::routing::{HostIdx, Routing, Shard};
+use messina_core::wire::{Opcode, ProtocolFeatures};
+
+mod arena;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use crate::wall_clock::Stamp;
+
+pub(crate) use arena::{Arena, FrameAt, Submission};
+use slots::{NONE, SlotState, State, index_of};
 
 /// How many replies are delivered under one lock: enough to spread its cost, few enough to keep callers from waiting.
 pub(crate) const DELIVER_MAX: usize = 64;
@@ -33,123 +43,9 @@ pub struct Lane {
     /// How many requests can be on the wire; more have to wait for one of these.
     streams_max: u32,
     info: ConnectionInfo,
-}
-
-/// What came back for a request, and when the connection's task saw it.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    pub(crate) at: Instant,
-    pub(crate) reply: Result<ResponseFrame, AttemptError>,
-}
-
-/// One request on its way to the connection's task.
-#[derive(Debug)]
-pub(crate) struct Submission {
-    pub(crate) ticket: Ticket,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) frame: FrameAt,
-    /// Set when the caller gave up before the task took it.
-    pub(crate) withdrawn: bool,
-}
-
-/// Where the encoded frame of one request lies in the lane's arena.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameAt {
-    opcode: Opcode,
-    start: usize,
-    end: usize,
-    large_start: usize,
-    large_end: usize,
-}
-
-/// The frames of the requests in the inbox, one behind the other, with their stream ids still open.
-#[derive(Debug, Default)]
-pub(crate) struct Arena {
-    bytes: Vec<u8>,
-    /// Payloads too large to copy, with their places in their frames.
-    large: Vec<LargeValue>,
-    /// Where the frame that is being written starts.
-    start: usize,
-}
-
-/// From 1 KiB on, copying a payload costs more than handing it over.
-const LARGE_MIN: usize = 1024;
-/// An empty arena above this is given back: one burst should not cost memory for ever.
-const KEEP_MAX: usize = 256 * 1024;
-
-impl Arena {
-    /// Writes one frame; nothing is left of it when that fails.
-    #[inline]
-    fn write<E>(
-        &mut self,
-        encode: impl FnOnce(&mut Self) -> Result<Opcode, E>,
-    ) -> Result<FrameAt, E> {
-        let (start, large_start) = (self.bytes.len(), self.large.len());
-        self.start = start;
-        match encode(self) {
-            Ok(opcode) => {
-                let (end, large_end) = (self.bytes.len(), self.large.len());
-                Ok(FrameAt {
-                    opcode,
-                    start,
-                    end,
-                    large_start,
-                    large_end,
-                })
-            }
-            Err(error) => {
-                self.bytes.truncate(start);
-                self.large.truncate(large_start);
-                Err(error)
-            }
-        }
-    }
-
-    /// Returns a frame as a request to submit.
-    #[inline]
-    pub(crate) fn request(&self, at: FrameAt) -> RequestRef<'_> {
-        RequestRef::Encoded(EncodedRef {
-            opcode: at.opcode,
-            frame: self.bytes.get(at.start..at.end).unwrap_or_default(),
-            large: self
-                .large
-                .get(at.large_start..at.large_end)
-                .unwrap_or_default(),
-        })
-    }
-
-    /// Forgets all frames and keeps the memory, unless it is much.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.large.clear();
-        if KEEP_MAX < self.bytes.capacity() {
-            self.bytes = Vec::new();
-        }
-    }
-}
-
-impl FrameSink for Arena {
-    #[inline]
-    fn reserve(&mut self, n: usize) {
-        self.bytes.reserve(n);
-    }
-
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn chain(&mut self, bytes: &Bytes) {
-        if bytes.len() < LARGE_MIN {
-            self.put(bytes);
-        } else {
-            let at = self.bytes.len() - self.start;
-            self.large.push(LargeValue {
-                at,
-                bytes: bytes.clone(),
-            });
-        }
-    }
+    /// The node it leads to, once a request was sent there.
+    coordinator: OnceLock<Option<Coordinator>>,
+    layout: ExecuteLayout,
 }
 
 /// What the task takes from the lane in one turn; its vectors are swapped, so they are reused.
@@ -166,6 +62,64 @@ pub(crate) struct Intake {
     pub(crate) in_flight: u32,
 }
 
+/// A lane that is locked to hand one request in; nothing happens when it is dropped without.
+pub(crate) struct Entry<'a> {
+    lane: &'a Lane,
+    guard: MutexGuard<'a, State>,
+    waker: Waker,
+}
+
+impl Entry<'_> {
+    /// Returns where frames are written.
+    #[inline(always)]
+    pub(crate) fn arena(&mut self) -> &mut Arena {
+        &mut self.guard.arena
+    }
+
+    /// Returns the time of day as the lane knows it.
+    #[inline(always)]
+    pub(crate) fn stamp(&mut self) -> &mut Stamp {
+        &mut self.guard.stamp
+    }
+
+    /// Hands the request in whose frame was written last, and wakes the task.
+    #[inline(always)] // On the path of every request.
+    pub(crate) fn submit(self, frame: FrameAt, deadline: Option<Instant>) -> Ticket {
+        let Entry {
+            lane,
+            mut guard,
+            waker,
+        } = self;
+        let state = &mut *guard;
+        let position = u32::try_from(state.inbox.len()).unwrap_or(NONE);
+        let turn = state.turn;
+        let ticket = state.occupy(SlotState::Waiting {
+            waker,
+            turn,
+            position,
+        });
+        state.inbox.push(Submission {
+            ticket,
+            deadline,
+            frame,
+            withdrawn: false,
+        });
+        lane.count(state, 1);
+        let task = state.task.take();
+        drop(guard);
+        if let Some(task) = task {
+            task.wake();
+        }
+        ticket
+    }
+
+    #[cold]
+    fn refuse(self) -> Refused {
+        let closed = self.guard.closed.clone();
+        closed.map_or(Refused::Full, Refused::Closed)
+    }
+}
+
 /// Why a lane did not take a request.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -176,42 +130,6 @@ pub(crate) enum Refused {
     /// The request cannot be expressed on this connection.
     Encode(FrameEncodeError),
 }
-
-struct State {
-    inbox: Vec<Submission>,
-    arena: Arena,
-    abandoned: Vec<Ticket>,
-    slots: Vec<Slot>,
-    free: u32,
-    in_flight: u32,
-    /// Counts the turns of the task: a submission of the current turn lies in the inbox still.
-    turn: u32,
-    task: Option<Waker>,
-    drain: Option<CloseReason>,
-    close: Option<CloseReason>,
-    closed: Option<ConnectionError>,
-    /// Who waits for the last request to be over.
-    idle: Option<Waker>,
-}
-
-struct Slot {
-    generation: u32,
-    state: SlotState,
-}
-
-enum SlotState {
-    Free {
-        next: u32,
-    },
-    Waiting {
-        waker: Waker,
-        turn: u32,
-        position: u32,
-    },
-    Done(Delivery),
-}
-
-const NONE: u32 = u32::MAX;
 
 impl Lane {
     /// Makes the lane of a connection that has just become ready.
@@ -225,6 +143,7 @@ impl Lane {
             in_flight: 0,
             turn: 0,
             task: None,
+            stamp: Stamp::default(),
             drain: None,
             close: None,
             closed: None,
@@ -235,7 +154,9 @@ impl Lane {
             in_flight: AtomicU32::new(0),
             in_flight_max,
             streams_max,
+            layout: ExecuteLayout::of(&info.features),
             info,
+            coordinator: OnceLock::new(),
         }
     }
 
@@ -255,6 +176,30 @@ impl Lane {
         self.info.shard.map(|info| info.shard)
     }
 
+    /// Returns how an EXECUTE is laid out on the connection.
+    #[inline]
+    pub(crate) const fn layout(&self) -> ExecuteLayout {
+        self.layout
+    }
+
+    /// Looks the node up that the lane leads to, the first time that a request is sent there.
+    #[inline]
+    pub(crate) fn leads_to<H>(&self, host: HostIdx, routing: &Routing<H>) {
+        self.coordinator.get_or_init(|| {
+            let place = Planned {
+                host,
+                shard: self.shard(),
+            };
+            Coordinator::of(place, routing)
+        });
+    }
+
+    /// Returns the node that a request was sent to.
+    #[inline]
+    pub(crate) fn coordinator(&self) -> Option<&Coordinator> {
+        self.coordinator.get()?.as_ref()
+    }
+
     /// Says whether a further request would have to wait for one of those on the wire.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
@@ -265,58 +210,57 @@ impl Lane {
     ///
     /// `encode` writes the frame, for the features of this connection, while the lock is held: it may copy bytes
     /// and nothing else.
-    #[inline]
     pub(crate) fn submit(
         &self,
         deadline: Option<Instant>,
         waker: &Waker,
         encode: impl FnOnce(&mut Arena, &ProtocolFeatures) -> Result<Opcode, FrameEncodeError>,
     ) -> Result<Ticket, Refused> {
-        let waker = waker.clone();
-        let mut guard = self.lock();
-        let state = &mut *guard;
-        if state.closed.is_some() || self.in_flight_max <= state.in_flight {
-            let closed = state.closed.clone();
-            drop(guard);
-            drop(waker);
-            return Err(closed.map_or(Refused::Full, Refused::Closed));
-        }
-        let frame = match state
+        let mut entry = self.enter(waker)?;
+        match entry
+            .guard
             .arena
             .write(|arena| encode(arena, &self.info.features))
         {
-            Ok(frame) => frame,
-            Err(error) => {
-                drop(guard);
-                drop(waker);
-                return Err(Refused::Encode(error));
-            }
-        };
-        let position = u32::try_from(state.inbox.len()).unwrap_or(NONE);
-        let turn = state.turn;
-        let ticket = state.occupy(SlotState::Waiting {
-            waker,
-            turn,
-            position,
-        });
-        state.inbox.push(Submission {
-            ticket,
-            deadline,
-            frame,
-            withdrawn: false,
-        });
-        self.count(state, 1);
-        let task = state.task.take();
-        drop(guard);
-        if let Some(task) = task {
-            task.wake();
+            Ok(frame) => Ok(entry.submit(frame, deadline)),
+            Err(error) => Err(Refused::Encode(error)),
         }
-        Ok(ticket)
+    }
+
+    /// Takes the lock to hand a request in, if the lane takes any.
+    #[inline(always)] // On the path of every request.
+    pub(crate) fn enter(&self, waker: &Waker) -> Result<Entry<'_>, Refused> {
+        // Fields are dropped in order: the guard before the waker.
+        let waker = waker.clone();
+        let guard = self.lock();
+        let entry = Entry {
+            lane: self,
+            guard,
+            waker,
+        };
+        let state = &entry.guard;
+        if state.closed.is_none() && state.in_flight < self.in_flight_max {
+            Ok(entry)
+        } else {
+            Err(entry.refuse())
+        }
     }
 
     /// Takes the reply of a request, or leaves the waker of the caller behind.
-    #[inline]
-    pub(crate) fn poll_reply(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
+    pub(crate) fn poll_reply(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Reply> {
+        let mut reply = None;
+        self.poll_into(ticket, cx, &mut reply)
+            .map(|()| reply.unwrap_or(Reply::Void))
+    }
+
+    /// Does what [`poll_reply`](Self::poll_reply) does, and writes to `reply` only where it is more than a word.
+    #[inline(always)] // On the path of every request.
+    pub(crate) fn poll_into(
+        &self,
+        ticket: Ticket,
+        cx: &Context<'_>,
+        reply: &mut Option<Reply>,
+    ) -> Poll<()> {
         let mut guard = self.lock();
         let state = &mut *guard;
         let free = state.free;
@@ -325,20 +269,20 @@ impl Lane {
             return Poll::Pending;
         };
         match &slot.state {
-            SlotState::Done(_) => {
-                let taken = mem::replace(&mut slot.state, SlotState::Free { next: free });
+            SlotState::Done(Reply::Void) => {
+                slot.state = SlotState::Free { next: free };
                 slot.generation = slot.generation.wrapping_add(1);
                 state.free = index_of(ticket);
-                drop(guard);
-                match taken {
-                    SlotState::Done(delivery) => Poll::Ready(delivery),
-                    SlotState::Waiting { .. } | SlotState::Free { .. } => Poll::Pending,
-                }
+                Poll::Ready(())
+            }
+            SlotState::Done(_) => {
+                *reply = state.take_done(ticket);
+                Poll::Ready(())
             }
             SlotState::Waiting { waker, .. } if waker.will_wake(cx.waker()) => Poll::Pending,
             SlotState::Waiting { .. } | SlotState::Free { .. } => {
                 drop(guard);
-                self.replace_waker(ticket, cx)
+                self.replace_waker(ticket, cx, reply)
             }
         }
     }
@@ -435,37 +379,85 @@ impl Lane {
         true
     }
 
-    /// Puts replies into their slots and wakes their callers; replies nobody waits for are dropped.
+    /// Tells the callers of requests that are done, as long as the connection has such replies in front.
     ///
     /// `wakers` is empty before and after; only its memory is used.
-    pub(crate) fn deliver(&self, replies: &mut Vec<(Ticket, Delivery)>, wakers: &mut Vec<Waker>) {
-        while !replies.is_empty() {
-            let block = replies.len().min(DELIVER_MAX);
-            let mut unwanted = None;
+    pub(crate) fn deliver_done(&self, conn: &mut Connection, wakers: &mut Vec<Waker>) {
+        while conn.has_done() {
             // Enough room beforehand, so that nothing is allocated under the lock.
-            wakers.reserve(block + 1);
-            let mut state = self.lock();
-            for (ticket, delivery) in replies.drain(..block) {
-                match state.slot(ticket) {
-                    Some(slot) => match mem::replace(&mut slot.state, SlotState::Done(delivery)) {
-                        SlotState::Waiting { waker, .. } => {
-                            wakers.push(waker);
-                            self.discount(&mut state);
-                        }
-                        other => slot.state = other,
-                    },
-                    None => unwanted.get_or_insert_with(Vec::new).push(delivery),
+            wakers.reserve(DELIVER_MAX + 1);
+            let mut guard = self.lock();
+            let state = &mut *guard;
+            let mut woken = 0;
+            conn.poll_done(DELIVER_MAX, |ticket| {
+                if let Some(slot) = state.waiting(ticket)
+                    && let SlotState::Waiting { waker, .. } =
+                        mem::replace(slot, SlotState::Done(Reply::Void))
+                {
+                    wakers.push(waker);
+                    woken += 1;
                 }
-            }
+            });
+            state.in_flight = state.in_flight.saturating_sub(woken);
+            self.in_flight.store(state.in_flight, Ordering::Relaxed);
             wakers.extend(state.take_idle());
-            drop(state);
-            drop(unwanted);
+            drop(guard);
             wakers.drain(..).for_each(Waker::wake);
         }
     }
 
+    /// Puts replies into their slots and wakes their callers; replies nobody waits for are dropped.
+    ///
+    /// `next` gives the replies, while the lock is held: it may move them and nothing else. `wakers` is empty before
+    /// and after; only its memory is used.
+    pub(crate) fn deliver(
+        &self,
+        mut next: impl FnMut() -> Option<(Ticket, Reply)>,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let mut first = next();
+        while let Some(reply) = first.take() {
+            let mut unwanted = None;
+            // Enough room beforehand, so that nothing is allocated under the lock.
+            wakers.reserve(DELIVER_MAX + 1);
+            let mut guard = self.lock();
+            let state = &mut *guard;
+            let mut current = Some(reply);
+            let mut left = DELIVER_MAX;
+            while let Some((ticket, reply)) = current {
+                match state.slot(ticket) {
+                    Some(slot) if matches!(slot.state, SlotState::Waiting { .. }) => {
+                        if let SlotState::Waiting { waker, .. } =
+                            mem::replace(&mut slot.state, SlotState::Done(reply))
+                        {
+                            wakers.push(waker);
+                        }
+                        state.in_flight = state.in_flight.saturating_sub(1);
+                    }
+                    _ => unwanted.get_or_insert_with(Vec::new).push(reply),
+                }
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+                current = next();
+            }
+            self.in_flight.store(state.in_flight, Ordering::Relaxed);
+            let idle = state.take_idle();
+            drop(guard);
+            drop(unwanted);
+            wakers.drain(..).for_each(Waker::wake);
+            if let Some(idle) = idle {
+                idle.wake();
+            }
+            if left == 0 {
+                first = next();
+            }
+        }
+    }
+
     /// Ends the lane: nothing is taken any more, and whoever still waits learns why.
-    pub(crate) fn fail(&self, now: Instant, error: &ConnectionError) {
+    pub(crate) fn fail(&self, error: &ConnectionError) {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.closed.get_or_insert_with(|| error.clone());
@@ -482,12 +474,9 @@ impl Lane {
                     Fate::MaybeApplied
                 };
                 let kind = AttemptErrorKind::Connection(error.clone());
-                let delivery = Delivery {
-                    at: now,
-                    reply: Err(AttemptError { kind, fate }),
-                };
+                let reply = Reply::Failed(AttemptError { kind, fate });
                 if let SlotState::Waiting { waker, .. } =
-                    mem::replace(&mut slot.state, SlotState::Done(delivery))
+                    mem::replace(&mut slot.state, SlotState::Done(reply))
                 {
                     wakers.push(waker);
                 }
@@ -503,7 +492,12 @@ impl Lane {
 
     /// Exchanges the waker of a caller that has moved to another task.
     #[cold]
-    fn replace_waker(&self, ticket: Ticket, cx: &Context<'_>) -> Poll<Delivery> {
+    fn replace_waker(
+        &self,
+        ticket: Ticket,
+        cx: &Context<'_>,
+        reply: &mut Option<Reply>,
+    ) -> Poll<()> {
         let mut fresh = cx.waker().clone();
         let mut state = self.lock();
         let done = match state.slot(ticket).map(|slot| &mut slot.state) {
@@ -518,7 +512,7 @@ impl Lane {
         drop(fresh);
         // The reply came in between; it can only be taken once, so this does not go round in circles.
         if done {
-            self.poll_reply(ticket, cx)
+            self.poll_into(ticket, cx, reply)
         } else {
             Poll::Pending
         }
@@ -552,78 +546,3 @@ impl fmt::Debug for Lane {
             .finish_non_exhaustive()
     }
 }
-
-impl State {
-    #[inline]
-    fn take_idle(&mut self) -> Option<Waker> {
-        if self.in_flight == 0 {
-            self.idle.take()
-        } else {
-            None
-        }
-    }
-
-    #[inline]
-    fn occupy(&mut self, state: SlotState) -> Ticket {
-        if let Some(slot) = usize::try_from(self.free)
-            .ok()
-            .and_then(|index| self.slots.get_mut(index))
-        {
-            let index = self.free;
-            if let SlotState::Free { next } = mem::replace(&mut slot.state, state) {
-                self.free = next;
-            }
-            return ticket(index, slot.generation);
-        }
-        // The slots are bounded by `in_flight_max`, which is a u32, plus the replies nobody has fetched yet.
-        let index = u32::try_from(self.slots.len()).expect("fewer slots than u32::MAX");
-        self.slots.push(Slot {
-            generation: 0,
-            state,
-        });
-        ticket(index, 0)
-    }
-
-    #[inline]
-    fn slot(&mut self, ticket: Ticket) -> Option<&mut Slot> {
-        let (index, generation) = parts(ticket);
-        self.slots
-            .get_mut(index)
-            .filter(|slot| slot.generation == generation)
-    }
-
-    fn vacate(&mut self, ticket: Ticket) -> Option<SlotState> {
-        let next = self.free;
-        let slot = self.slot(ticket)?;
-        if matches!(slot.state, SlotState::Free { .. }) {
-            return None;
-        }
-        slot.generation = slot.generation.wrapping_add(1);
-        let state = mem::replace(&mut slot.state, SlotState::Free { next });
-        self.free = index_of(ticket);
-        Some(state)
-    }
-}
-
-#[inline]
-fn ticket(index: u32, generation: u32) -> Ticket {
-    Ticket(u64::from(generation) << 32 | u64::from(index))
-}
-
-#[inline]
-fn parts(ticket: Ticket) -> (usize, u32) {
-    let index = ticket.0 & u64::from(u32::MAX);
-    let generation = ticket.0 >> 32;
-    (
-        usize::try_from(index).unwrap_or(usize::MAX),
-        u32::try_from(generation).unwrap_or(NONE),
-    )
-}
-
-#[inline]
-fn index_of(ticket: Ticket) -> u32 {
-    u32::try_from(ticket.0 & u64::from(u32::MAX)).unwrap_or(NONE)
-}
-
-#[cfg(test)]
-mod tests;

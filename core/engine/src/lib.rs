@@ -45,6 +45,7 @@ mod source;
 pub mod tls;
 mod trace;
 mod wall_clock;
+mod winding;
 
 pub use messina_core as core;
 

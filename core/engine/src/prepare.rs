@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::preparing::{Preparing, PreparingStep};
+use messina_core::exec::ready::Defaults;
 use messina_core::exec::targets::Planned;
 use messina_core::routing::Routing;
 use messina_core::wire::{PreparedBody, Response, ResultBody};
@@ -42,9 +43,26 @@ pub(crate) async fn prepare<R: Runtime>(
         let (body, now) = (outcome?, shared.published.routing());
         let keyspace = routing.keyspace.clone();
         let statement = PreparedStatement::new(text, keyspace, body, &now);
-        let statement = statement.with_shape_cell(shape_cell);
+        let statement = with_defaults(shared, statement.with_shape_cell(shape_cell), &now);
         shared.statements().keep(&statement);
         return Ok(statement);
+    }
+}
+
+/// Lets a statement put together once what its requests have in common.
+fn with_defaults<R: Runtime>(
+    shared: &Shared<R>,
+    statement: PreparedStatement,
+    routing: &Routing<Arc<Lane>>,
+) -> PreparedStatement {
+    let mut lanes = routing.pools.iter().flat_map(|pool| pool.connections());
+    // All connections of a session agree on the same, or nearly so; others are served all the same.
+    match lanes.next() {
+        Some(lane) => statement.with_defaults(Defaults {
+            profile: Arc::clone(&shared.profile),
+            features: lane.info().features,
+        }),
+        None => statement,
     }
 }
 

@@ -371,7 +371,12 @@ impl<R: Runtime> Shared<R> {
 
     /// Returns the write timestamp of a request: the time, but later than every one before.
     pub(crate) fn timestamp(&self, now: Instant) -> i64 {
-        let now = self.clock.unix_micros(now, &self.runtime);
+        self.stamp(self.clock.unix_micros(now, &self.runtime))
+    }
+
+    /// Returns the write timestamp of a request at this time of day, in microseconds since 1970.
+    #[inline]
+    pub(crate) fn stamp(&self, now: i64) -> i64 {
         let mut last = self.last_timestamp.load(Ordering::Relaxed);
         loop {
             let next = MonotonicTimestamps::after(last, now);

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use messina_core::config::profile::ExecutionProfile;
 use messina_core::error::value::BindError;
 use messina_core::exec::StatementKind;
 use messina_core::exec::batch::Batch;
 use messina_core::exec::paging::PagingState;
 use messina_core::exec::prepared::{Preparation, PreparedStatement, ResultShape};
+use messina_core::exec::ready::Ready;
 use messina_core::exec::statement::{
     AnyStatement, AsStatement, Bound, RequestSettings, Statement, StatementOptions,
 };
@@ -31,6 +33,23 @@ pub(crate) trait Source {
 
     /// The options of the request.
     fn options(&self) -> Option<&StatementOptions>;
+
+    /// What the request has in common with others of its statement, in a session with this profile; none where it has
+    /// to be put together.
+    #[inline]
+    fn ready(&self, _profile: &Arc<ExecutionProfile>) -> Option<(&Ready, &Preparation)> {
+        None
+    }
+
+    /// Encodes the values of such a request into an empty buffer.
+    #[inline]
+    fn encode_row(
+        &self,
+        _preparation: &Preparation,
+        _out: &mut EncodedValues,
+    ) -> Result<Option<Token>, BindError> {
+        Ok(None)
+    }
 
     /// Whether the statement is a conditional one.
     fn is_conditional(&self) -> bool {
@@ -98,7 +117,8 @@ impl<'a> Encoded<'a> {
 pub(crate) enum StatementSource<'a, V> {
     Prepared {
         statement: &'a PreparedStatement,
-        shape: Arc<ResultShape>,
+        /// The current pair, where it is not the first one any more or may not be.
+        shape: Option<Arc<ResultShape>>,
         row: V,
     },
     Text {
@@ -120,7 +140,7 @@ impl<'a, V: ToRow> StatementSource<'a, V> {
         match statement.as_statement() {
             AnyStatement::Prepared(statement) => Self::Prepared {
                 statement,
-                shape: statement.shape(),
+                shape: current_shape(statement),
                 row,
             },
             AnyStatement::Text { text, options } => {
@@ -139,7 +159,40 @@ impl<'a, V: ToRow> StatementSource<'a, V> {
     }
 }
 
+#[inline]
+fn current_shape(statement: &PreparedStatement) -> Option<Arc<ResultShape>> {
+    let is_first = statement.preparation().is_as_prepared();
+    (!is_first).then(|| statement.shape())
+}
+
 impl<V: ToRow> Source for StatementSource<'_, V> {
+    #[inline]
+    fn ready(&self, profile: &Arc<ExecutionProfile>) -> Option<(&Ready, &Preparation)> {
+        match self {
+            Self::Prepared {
+                statement,
+                shape: None,
+                ..
+            } => {
+                let ready = statement.ready().filter(|ready| ready.suits(profile))?;
+                Some((ready, statement.preparation()))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn encode_row(
+        &self,
+        preparation: &Preparation,
+        out: &mut EncodedValues,
+    ) -> Result<Option<Token>, BindError> {
+        match self {
+            Self::Prepared { row, .. } => preparation.encode(row, out),
+            Self::Text { .. } | Self::Typed { .. } => Ok(None),
+        }
+    }
+
     fn kind(&self) -> StatementKind {
         match self {
             Self::Prepared { statement, .. } => {
@@ -184,7 +237,11 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
                 let options = Some(statement.options());
                 let preparation = statement.preparation();
                 send(
-                    preparation.execute(shape, params(options), features),
+                    preparation.execute(
+                        shape.as_ref().unwrap_or(preparation.first_shape()),
+                        params(options),
+                        features,
+                    ),
                     &extras(settings, options),
                 )
             }
@@ -215,8 +272,9 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
     ) -> Result<Encoded<'a>, BindError> {
         match self {
             Self::Prepared { statement, row, .. } => {
-                let token = statement.encode(row, scratch)?;
-                let table = statement.table(routing);
+                let preparation = statement.preparation();
+                let token = preparation.encode(row, scratch)?;
+                let table = preparation.table(routing);
                 Ok(Encoded {
                     values: scratch.values(),
                     table,
@@ -235,7 +293,11 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
         match self {
             Self::Prepared {
                 statement, shape, ..
-            } => Some((statement.preparation(), shape)),
+            } => {
+                let preparation = statement.preparation();
+                let shape = shape.as_ref().unwrap_or(preparation.first_shape());
+                Some((preparation, shape))
+            }
             Self::Typed { bound, .. } => bound
                 .as_ref()
                 .map(|bound| (&**bound.statement().preparation(), bound.shape())),

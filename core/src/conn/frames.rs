@@ -67,6 +67,13 @@ impl Connection {
     fn read_results(&mut self) {
         let version = self.plan.version.byte();
         let max = self.body_max;
+        while let Some(stream) = self.recv.void_ahead(version) {
+            let Some(freed) = self.streams.free_result(stream) else {
+                return;
+            };
+            self.recv.skip_void();
+            self.put_void(freed, stream, version);
+        }
         while let Some(bytes) = self.recv.header()
             && let raw = RawHeader::parse(bytes)
             && (raw.version, raw.opcode) == (version, Opcode::Result.byte())

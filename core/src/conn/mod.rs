@@ -20,6 +20,7 @@ use crate::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef};
 
 #[cfg(not(all(feature = "v5", feature = "rustls-023")))]
 mod absent;
+mod adopt;
 mod frames;
 mod idle;
 mod keepalive;
@@ -41,14 +42,15 @@ mod tests;
 pub mod tls;
 mod wrapped;
 
-pub use output::{ConnectionOutput, StreamKey, SubmitError, Ticket};
+pub use adopt::AdoptedFrame;
+pub use output::{ConnectionOutput, Reply, StreamKey, SubmitError, Ticket};
 pub use plan::{Address, CloseReason, ConnectSpec, ConnectionInfo, ConnectionPlan, Role};
 
 use idle::Idle;
 use keepalive::{Keepalive, Verdict};
 use layers::Layers;
 use line::Line;
-use output::Queued;
+use output::{Done, Queued};
 use pack::Packer;
 use phase::Handshake;
 use recv::RecvBuffer;
@@ -85,7 +87,11 @@ pub struct Connection {
     line: Line,
     deadlines: DeadlineWheel,
     keepalive: Keepalive,
-    idle: Option<Idle>,
+    idle: Option<Box<Idle>>,
+    /// Are answers that say no more than that something was done; they come before `outputs`.
+    done: Vec<Done>,
+    /// Counts how many of them were given out.
+    done_given: usize,
     outputs: VecDeque<Queued>,
     /// Counts requests that were over before they began, to tell their keys apart.
     over: u32,
@@ -140,6 +146,8 @@ impl Connection {
             // The handshake has a deadline of its own.
             keepalive: Keepalive::new(now, None, timeout),
             idle: None,
+            done: Vec::new(),
+            done_given: 0,
             outputs: VecDeque::new(),
             over: 0,
             plan,
@@ -328,12 +336,6 @@ impl Connection {
         }
     }
 
-    /// Returns the next output; to be called until there is none.
-    #[inline]
-    pub fn poll_output(&mut self) -> Option<ConnectionOutput> {
-        self.outputs.pop_front().map(ConnectionOutput::from)
-    }
-
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self
@@ -349,7 +351,7 @@ impl Connection {
                 self.deadlines.next_due(),
                 self.keepalive.next_check(),
                 self.next_orphan_check(),
-                self.idle.as_ref().map(Idle::check_at),
+                self.idle.as_deref().map(Idle::check_at),
             ]),
             Phase::Draining(draining) => earliest([
                 self.deadlines.next_due(),
@@ -487,6 +489,7 @@ impl Connection {
             }
             self.deadlines.shrink();
             self.outputs.shrink_to_fit();
+            self.done.shrink_to_fit();
         }
     }
 
@@ -499,7 +502,8 @@ impl Connection {
             session.limits.orphans_max,
             session.limits.orphans_effective(),
         );
-        self.idle = self.plan.idle_max.map(|max| Idle::new(now, max));
+        let idle = |max| Box::new(Idle::new(now, max));
+        self.idle = self.plan.idle_max.map(idle);
         self.body_max = session.limits.frame_bytes_max;
         self.phase = Phase::Open;
         self.look_again();

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use thiserror::Error;
 
-use crate::conn::ConnectionInfo;
+use crate::conn::{Connection, ConnectionInfo};
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::FrameEncodeError;
 use crate::notify::Note;
-use crate::wire::{ResponseFrame, ServerEvent};
+use crate::wire::{
+    Direction, Flags, FrameHeader, Opcode, ProtocolVersion, ResponseFrame, ServerEvent,
+};
 
 /// Is what a connection tells its owner.
 #[derive(Debug)]
@@ -33,6 +36,31 @@ pub enum ConnectionOutput {
     Draining(ConnectionError),
     /// The connection is over; the last output.
     Closed(ConnectionError),
+}
+
+/// Answers, fails or expires one request, as [`Connection::poll_reply`](super::Connection::poll_reply) gives it out.
+#[derive(Debug)]
+pub enum Reply {
+    /// A RESULT of kind Void with nothing around it: what most writes are answered with.
+    Void,
+    /// Any other answer.
+    Frame(ResponseFrame),
+    /// No answer.
+    Failed(AttemptError),
+}
+
+impl Reply {
+    /// Returns the frame of the answer, on a connection of this version; that of a bare Void is on no stream.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn into_frame(self, version: ProtocolVersion) -> Result<ResponseFrame, AttemptError> {
+        match self {
+            Self::Void => Ok(void(0, version.byte())),
+            Self::Frame(frame) => Ok(frame),
+            Self::Failed(error) => Err(error),
+        }
+    }
 }
 
 /// Is the owner's name for a request; comes back with the reply.
@@ -93,6 +121,7 @@ impl From<SubmitError> for AttemptError {
 /// Holds an output until it is taken; replies are small, everything else is rare and boxed.
 #[derive(Debug)]
 pub(crate) enum Queued {
+    Void(Done),
     Answered {
         ticket: Ticket,
         key: StreamKey,
@@ -110,7 +139,9 @@ impl Queued {
     /// Tells whether this is the reply of the request with this key.
     pub(crate) fn is_reply_to(&self, wanted: StreamKey) -> bool {
         match self {
-            Self::Answered { key, .. } | Self::Failed { key, .. } => *key == wanted,
+            Self::Void(Done { key, .. })
+            | Self::Answered { key, .. }
+            | Self::Failed { key, .. } => *key == wanted,
             Self::Rare(_) => false,
         }
     }
@@ -120,6 +151,7 @@ impl From<Queued> for ConnectionOutput {
     #[inline]
     fn from(queued: Queued) -> Self {
         match queued {
+            Queued::Void(done) => Self::from(done),
             Queued::Answered { ticket, frame, .. } => Self::Reply {
                 ticket,
                 reply: Ok(frame),
@@ -132,3 +164,102 @@ impl From<Queued> for ConnectionOutput {
         }
     }
 }
+
+/// Holds the answer of a request that is a RESULT of kind Void with nothing around it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) ticket: Ticket,
+    pub(crate) key: StreamKey,
+    pub(crate) stream: i16,
+    pub(crate) version: u8,
+}
+
+impl From<Done> for ConnectionOutput {
+    fn from(done: Done) -> Self {
+        Self::Reply {
+            ticket: done.ticket,
+            reply: Ok(void(done.stream, done.version)),
+        }
+    }
+}
+
+impl Connection {
+    /// Says whether [`poll_done`](Self::poll_done) would give out anything.
+    #[inline]
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Gives out the next replies that say no more than that something was done, at most `max`, as long as they are what
+    /// comes next. Returns how many there were.
+    #[inline]
+    pub fn poll_done(&mut self, max: usize, mut each: impl FnMut(Ticket)) -> usize {
+        let end = self.done_given.saturating_add(max).min(self.done.len());
+        let done = self.done.get(self.done_given..end).unwrap_or_default();
+        let count = done.len();
+        done.iter().for_each(|done| each(done.ticket));
+        self.gave_done(end);
+        count
+    }
+
+    /// Returns the next output if that is a reply, in a form that costs less to pass on; when there is none, ask
+    /// [`poll_output`](Self::poll_output).
+    #[inline]
+    pub fn poll_reply(&mut self) -> Option<(Ticket, Reply)> {
+        if let Some(done) = self.next_done() {
+            return Some((done.ticket, Reply::Void));
+        }
+        if let Queued::Rare(_) = self.outputs.front()? {
+            return None;
+        }
+        match self.outputs.pop_front()? {
+            Queued::Void(done) => Some((done.ticket, Reply::Void)),
+            Queued::Answered { ticket, frame, .. } => Some((ticket, Reply::Frame(frame))),
+            Queued::Failed { ticket, error, .. } => Some((ticket, Reply::Failed(error))),
+            Queued::Rare(_) => None,
+        }
+    }
+
+    #[inline]
+    fn next_done(&mut self) -> Option<Done> {
+        let done = *self.done.get(self.done_given)?;
+        self.gave_done(self.done_given + 1);
+        Some(done)
+    }
+
+    #[inline]
+    fn gave_done(&mut self, count: usize) {
+        self.done_given = count;
+        if count == self.done.len() {
+            self.done.clear();
+            self.done_given = 0;
+        }
+    }
+
+    /// Returns the next output; to be called until there is none.
+    #[inline]
+    pub fn poll_output(&mut self) -> Option<ConnectionOutput> {
+        if let Some(done) = self.next_done() {
+            return Some(done.into());
+        }
+        self.outputs.pop_front().map(ConnectionOutput::from)
+    }
+}
+
+/// Makes the frame of a RESULT of kind Void.
+fn void(stream: i16, version: u8) -> ResponseFrame {
+    let header = FrameHeader {
+        direction: Direction::Response,
+        version,
+        flags: Flags::empty(),
+        stream,
+        opcode: Opcode::Result,
+        length: VOID_LEN,
+    };
+    let body = Bytes::from_static(VOID);
+    ResponseFrame { header, body }
+}
+
+/// Is the body of a RESULT without rows, the most common one of all.
+pub(super) const VOID: &[u8; 4] = &[0, 0, 0, 1];
+const VOID_LEN: u32 = 4;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::conn::frames::stray;
 use crate::conn::layers::Layers;
 use crate::conn::line::{Found, Line, Waiting};
-use crate::conn::output::{ConnectionOutput, Queued, StreamKey, SubmitError, Ticket};
+use crate::conn::output::{ConnectionOutput, Done, Queued, StreamKey, SubmitError, Ticket};
 use crate::conn::phase::OPCODE_AT;
 use crate::conn::send::LooseFrame;
 use crate::conn::streams::{Answered, Freed, InFlight, is_answered_by_result};
@@ -26,10 +26,7 @@ impl Connection {
         deadline: Option<Instant>,
     ) -> Result<StreamKey, SubmitError> {
         if deadline.is_some_and(|deadline| deadline <= now) {
-            self.over = self.over.wrapping_add(1);
-            let key = StreamKey::over(self.over);
-            self.put_failed(ticket, key, expired(Fate::NotSent));
-            return Ok(key);
+            return Ok(self.put_over(ticket));
         }
         if 0 < self.line.len() {
             return self.stand_in_line(ticket, request, options, deadline);
@@ -161,6 +158,26 @@ impl Connection {
         Ok(())
     }
 
+    #[inline(always)] // The path of the answers to most writes.
+    pub(super) fn put_void(&mut self, freed: Freed, stream: i16, version: u8) {
+        let Freed { ticket, key, line } = freed;
+        self.deadlines.clear(key.index);
+        self.forget_line(line);
+        let key = line.unwrap_or(key);
+        let done = Done {
+            ticket,
+            key,
+            stream,
+            version,
+        };
+        // What was put out before is given out before.
+        if self.outputs.is_empty() {
+            self.done.push(done);
+        } else {
+            self.outputs.push_back(Queued::Void(done));
+        }
+    }
+
     #[inline(always)] // Two callers, one of them the path of nearly all answers.
     pub(super) fn put_answer(&mut self, freed: Freed, frame: ResponseFrame) {
         let Freed { ticket, key, line } = freed;
@@ -211,7 +228,12 @@ impl Connection {
                 self.let_go(now, on_wire, &sent);
             }
             // It is over. Its reply may still be here, and must not come out any more.
-            None => self.outputs.retain(|queued| !queued.is_reply_to(key)),
+            None => {
+                self.outputs.retain(|queued| !queued.is_reply_to(key));
+                self.done.drain(..self.done_given);
+                self.done_given = 0;
+                self.done.retain(|done| done.key != key);
+            }
         }
     }
 
@@ -229,7 +251,7 @@ impl Connection {
     }
 
     #[inline(always)] // On the path of every request.
-    fn set_deadline(&mut self, key: u32, at: Instant) {
+    pub(super) fn set_deadline(&mut self, key: u32, at: Instant) {
         self.deadlines.set(key, at);
         if self.due_at.is_none_or(|due| at < due) {
             self.due_at = Some(at);

@@ -54,6 +54,11 @@ impl SendBuffer {
         self.base + to_u64(self.bytes.len())
     }
 
+    /// Returns the position of the first byte that is still here.
+    pub(crate) const fn start(&self) -> u64 {
+        self.base
+    }
+
     /// Tells whether no byte of a frame that starts here was sent.
     #[inline]
     pub(crate) fn is_unsent(&self, start: u64) -> bool {
@@ -74,6 +79,25 @@ impl SendBuffer {
     pub(crate) fn is_empty(&mut self) -> bool {
         self.skip_holes();
         self.head == self.bytes.len() && self.splices.is_empty()
+    }
+
+    /// Takes frames that were encoded elsewhere in exchange for an empty buffer, if there is nothing to send.
+    pub(crate) fn adopt(&mut self, frames: &mut Vec<u8>) -> bool {
+        if !self.bytes.is_empty() || !self.splices.is_empty() {
+            return false;
+        }
+        std::mem::swap(&mut self.bytes, frames);
+        true
+    }
+
+    /// Writes a stream id into the header of a frame that starts here and was not sent.
+    #[inline]
+    pub(crate) fn address(&mut self, start: u64, stream: i16) {
+        let at = self.index(start);
+        if let Some(place) = self.bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            let [_, _, id @ ..]: &mut [u8; 4] = place;
+            *id = stream.to_be_bytes();
+        }
     }
 
     /// Takes back what was encoded from this position on.

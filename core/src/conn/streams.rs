@@ -122,6 +122,18 @@ impl Streams {
         stream_of(index)
     }
 
+    /// Gives the next free id to a request and tells it; none when there is none.
+    #[inline]
+    pub(crate) fn occupy_next(&mut self, sent: InFlight) -> Option<(i16, StreamKey)> {
+        if self.free.is_empty() {
+            self.next_free()?;
+        }
+        let key = self.occupy(sent)?;
+        // The index came from a list of 16-bit numbers.
+        let stream = u16::try_from(key.index).ok().and_then(stream_of)?;
+        Some((stream, key))
+    }
+
     /// Gives the next free id to a request.
     #[inline]
     pub(crate) fn occupy(&mut self, sent: InFlight) -> Option<StreamKey> {
@@ -166,6 +178,36 @@ impl Streams {
     pub(crate) fn request_on(&self, stream: i16) -> Option<Opcode> {
         let slot = self.slots.get(usize::from(index_of(stream)?))?;
         (slot.state != SlotState::Free).then_some(slot.sent.opcode)
+    }
+
+    /// Frees the id of a request that waits for a RESULT; none if there is no such request on it.
+    #[inline]
+    pub(crate) fn free_result(&mut self, stream: i16) -> Option<Freed> {
+        let index = index_of(stream)?;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        if slot.state != SlotState::Waiting || !is_answered_by_result(slot.sent.opcode) {
+            return None;
+        }
+        slot.state = SlotState::Free;
+        let key = StreamKey {
+            index: u32::from(index),
+            generation: slot.generation,
+        };
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        self.waiting -= 1;
+        Some(Freed {
+            ticket: slot.sent.ticket,
+            key,
+            line: slot.sent.line,
+        })
+    }
+
+    /// Says whether this many requests can have an id.
+    #[inline]
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        let unused = usize::from(self.max).saturating_sub(self.slots.len());
+        count <= self.free.len() + unused
     }
 
     /// Frees a stream id whose answer arrived; none if it is not in use.

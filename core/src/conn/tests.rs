@@ -12,6 +12,7 @@ use crate::policy::auth::PlainCredentials;
 use crate::seed::Seed;
 use crate::wire::{Direction, EventKind, ParamsRef, RawHeader, Response, ServerEvent};
 
+mod adopt;
 #[cfg(all(feature = "lz4", feature = "snappy"))]
 mod compression;
 mod framing;

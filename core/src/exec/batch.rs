@@ -10,7 +10,8 @@ use crate::error::value::{BindError, EncodeError};
 use crate::exec::plan::StatementKind;
 use crate::exec::prepared::{Preparation, PreparedStatement};
 use crate::exec::statement::{
-    AnyStatement, AsStatement, Bound, RequestSettings, StatementOptions, option_methods,
+    AnyStatement, AsStatement, Bound, RequestSettings, StatementOptions, nothing_ready,
+    option_methods,
 };
 use crate::routing::{Routing, TableIdx, Token};
 use crate::types::encode::{EncodedValues, RowWriter};
@@ -349,6 +350,7 @@ impl Batch {
 }
 
 option_methods!(Batch);
+nothing_ready!(Batch);
 
 #[derive(Clone, Debug)]
 struct Child {

@@ -15,6 +15,7 @@ pub mod paging;
 pub mod plan;
 pub mod prepared;
 pub mod preparing;
+pub mod ready;
 mod recovery;
 pub mod result;
 pub mod statement;
@@ -489,7 +490,7 @@ impl<'a, H: Clone> Cluster<'a, H> {
 
     /// Picks a connection to a place: one of its shard if that has any, else of the whole node; a less busy one before
     /// others, and one with room before one where the request would wait.
-    #[inline]
+    #[inline(always)] // On the path of every request.
     fn connect(self, planned: Planned, seed: u64) -> Option<Target<H>> {
         let pool = self.routing.pool(planned.host)?;
         let all = pool.connections();
@@ -515,6 +516,7 @@ impl<'a, H: Clone> Cluster<'a, H> {
     }
 
     /// Takes the less busy one of two random connections, which is nearly as good as the least busy one of all.
+    #[inline(never)]
     fn less_busy(self, several: &[H], seed: u64) -> Option<&H> {
         let len = u64::try_from(several.len()).unwrap_or(u64::MAX);
         // The high bits of either half, scaled to the number of connections; the second is another one than the first.

@@ -4,19 +4,21 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use bytes::Bytes;
 
 use crate::error::protocol::ProtocolErrorKind;
 use crate::error::result::ResultError;
 use crate::error::value::BindError;
+use crate::exec::ready::{Defaults, Ready};
 use crate::exec::statement::{Bound, StatementOptions, option_methods};
 use crate::notify::Note;
 use crate::routing::{Partitioner, Routing, TableIdx, Token, TokenHasher};
 use crate::types::encode::{EncodedValues, RowWriter};
 use crate::types::row::ToRow;
 use crate::wire::header::ProtocolVersion;
+use crate::wire::known::{KnownColumns, PlainRows};
 use crate::wire::request::{ParamsRef, RequestRef};
 use crate::wire::result::{ColumnSpec, PreparedBody, ResultMetadata};
 use crate::wire::supported::ProtocolFeatures;
@@ -28,6 +30,10 @@ use crate::wire::supported::ProtocolFeatures;
 pub struct PreparedStatement {
     preparation: Arc<Preparation>,
     options: StatementOptions,
+    /// What its requests depend on beside its options, where the owner told.
+    defaults: Option<Defaults>,
+    /// What its requests have in common then.
+    ready: Option<Arc<Ready>>,
 }
 
 impl PreparedStatement {
@@ -64,14 +70,42 @@ impl PreparedStatement {
             table_name,
             table,
             partitioner: partitioner.unwrap_or_default(),
+            first_shape: Arc::clone(&shape),
             shape: Arc::new(FixedShape(shape)),
-            outdated: Arc::default(),
+            marks: Arc::default(),
             contradicted: Arc::default(),
         };
         Self {
             preparation: Arc::new(preparation),
             options: StatementOptions::default(),
+            defaults: None,
+            ready: None,
         }
+    }
+
+    /// Puts together what the requests of this statement have in common, with these defaults and its own options, now
+    /// and whenever an option is set on it.
+    #[must_use]
+    pub fn with_defaults(mut self, defaults: Defaults) -> Self {
+        self.defaults = Some(defaults);
+        self.make_ready()
+    }
+
+    /// Returns what its requests have in common; none when they have to be put together one by one.
+    #[inline]
+    pub fn ready(&self) -> Option<&Ready> {
+        let ready = self.ready.as_deref();
+        ready.filter(|_| self.preparation.is_as_prepared())
+    }
+
+    fn make_ready(mut self) -> Self {
+        let ready = |defaults| Ready::new(&self.preparation, &self.options, defaults);
+        self.ready = self.defaults.as_ref().and_then(ready).map(Arc::new);
+        self
+    }
+
+    fn forget_ready(&mut self) {
+        self.ready = None;
     }
 
     /// Keeps the result columns in the owner's cell from now on, so that news from the servers can be kept.
@@ -169,10 +203,8 @@ impl PreparedStatement {
         values: &impl ToRow,
         out: &mut EncodedValues,
     ) -> Result<Option<Token>, BindError> {
-        self.preparation.check_markers()?;
         out.clear();
-        values.to_row(&self.preparation.bind_columns, &mut RowWriter::new(out))?;
-        self.preparation.token(out)
+        self.preparation.encode(values, out)
     }
 
     /// Makes the EXECUTE of this statement for a connection that has agreed on `features`.
@@ -204,11 +236,18 @@ pub struct Preparation {
     table: Option<TableIdx>,
     partitioner: Partitioner,
     shape: Arc<dyn ShapeCell>,
-    /// Whether a server was seen to read the markers as other types. A mark that is set once and never taken back.
-    outdated: Arc<AtomicBool>,
+    /// The first content of the cell.
+    first_shape: Arc<ResultShape>,
+    /// What has become of the statement since: marks that are set once and never taken back.
+    marks: Arc<AtomicU8>,
     /// Whether an answer contradicted itself about the columns since the last good news of them.
     contradicted: Arc<AtomicBool>,
 }
+
+/// A server was seen to read the markers as other types.
+const OUTDATED: u8 = 1;
+/// The cell holds another pair than the first.
+const RENEWED: u8 = 2;
 
 impl Preparation {
     /// Returns the id that the servers know the statement by.
@@ -240,6 +279,43 @@ impl Preparation {
         })
     }
 
+    /// Describes the bind markers, in their order.
+    pub(super) fn bind_columns(&self) -> &[ColumnSpec] {
+        &self.bind_columns
+    }
+
+    /// Returns the pair that the statement had when it was prepared.
+    #[inline]
+    pub const fn first_shape(&self) -> &Arc<ResultShape> {
+        &self.first_shape
+    }
+
+    /// Says whether nothing has changed since the statement was prepared.
+    #[inline]
+    pub fn is_as_prepared(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) == 0
+    }
+
+    /// Encodes values into a buffer that is empty; see [`PreparedStatement::encode`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn encode(
+        &self,
+        values: &impl ToRow,
+        out: &mut EncodedValues,
+    ) -> Result<Option<Token>, BindError> {
+        self.check_markers()?;
+        values.to_row(&self.bind_columns, &mut RowWriter::new(out))?;
+        self.token(out)
+    }
+
+    fn renew(&self, seen: &Arc<ResultShape>, news: ResultShape) {
+        self.marks.fetch_or(RENEWED, Ordering::Relaxed);
+        self.shape.replace(seen, Arc::new(news));
+    }
+
     /// Makes the EXECUTE; see [`PreparedStatement::execute`].
     #[inline]
     pub fn execute<'a>(
@@ -267,7 +343,7 @@ impl Preparation {
     /// The markers have changed.
     #[inline]
     pub fn check_markers(&self) -> Result<(), BindError> {
-        if self.outdated.load(Ordering::Relaxed) {
+        if self.marks.load(Ordering::Relaxed) & OUTDATED != 0 {
             return Err(BindError::Outdated);
         }
         Ok(())
@@ -281,12 +357,12 @@ impl Preparation {
         let same_count = self.bind_columns.len() == body.bind_columns.len();
         let mut pairs = self.bind_columns.iter().zip(body.bind_columns.iter());
         if !same_count || !pairs.all(|(old, new)| new.ty.reads_values_of(&old.ty)) {
-            self.outdated.store(true, Ordering::Relaxed);
+            self.marks.fetch_or(OUTDATED, Ordering::Relaxed);
             return Err(BindError::Outdated);
         }
         let seen = self.shape.load();
         if let Some(news) = seen.after_prepare(body) {
-            self.shape.replace(&seen, Arc::new(news));
+            self.renew(&seen, news);
         }
         Ok(())
     }
@@ -297,7 +373,7 @@ impl Preparation {
     pub fn learn_rows(&self, seen: &Arc<ResultShape>, metadata: &ResultMetadata) {
         if let Some(news) = ResultShape::of_changed_rows(metadata) {
             self.contradicted.store(false, Ordering::Relaxed);
-            self.shape.replace(seen, Arc::new(news));
+            self.renew(seen, news);
         }
     }
 
@@ -317,14 +393,21 @@ impl Preparation {
     }
 
     /// Hashes the partition key where its values lie.
+    #[inline(always)] // On the path of every request.
     fn token(&self, values: &EncodedValues) -> Result<Option<Token>, BindError> {
-        let first = match *self.pk_indexes {
-            [] => return Ok(None),
-            [only] => Some(only),
-            _ => None,
-        };
-        if let Some(value) = first.and_then(|only| values.value_at(usize::from(only))) {
+        // The usual key is the first marker alone.
+        if let [0] = *self.pk_indexes
+            && let Some(value) = values.first()
+        {
             return Ok(self.partitioner.token(value));
+        }
+        self.token_of_parts(values)
+    }
+
+    #[inline(never)]
+    fn token_of_parts(&self, values: &EncodedValues) -> Result<Option<Token>, BindError> {
+        if self.pk_indexes.is_empty() {
+            return Ok(None);
         }
         let mut hasher = TokenHasher::new(self.partitioner, self.pk_indexes.len());
         for &index in &self.pk_indexes {
@@ -356,15 +439,26 @@ impl Preparation {
 pub struct ResultShape {
     columns: Option<Arc<[ColumnSpec]>>,
     metadata_id: Option<Bytes>,
+    /// The columns as servers write them, where they can be known by that.
+    known: Option<KnownColumns>,
 }
 
 impl ResultShape {
     /// Makes a pair; a list without columns counts as none, because rows cannot be decoded with it.
     pub fn new(columns: Option<Arc<[ColumnSpec]>>, metadata_id: Option<Bytes>) -> Self {
+        let columns = columns.filter(|columns| !columns.is_empty());
         Self {
-            columns: columns.filter(|columns| !columns.is_empty()),
+            known: columns.as_deref().and_then(KnownColumns::new),
+            columns,
             metadata_id,
         }
+    }
+
+    /// Recognises the body of a RESULT that is nothing but rows of these columns.
+    #[inline]
+    pub(crate) fn plain_rows(&self, body: &Bytes) -> Option<(&Arc<[ColumnSpec]>, PlainRows)> {
+        let rows = self.known.as_ref()?.rows(body)?;
+        Some((self.columns.as_ref()?, rows))
     }
 
     /// Takes the pair from an answer to PREPARE.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use uuid::Uuid;
 
 use crate::cluster::AgreementOutcome;
@@ -32,7 +32,6 @@ use crate::wire::supported::ProtocolFeatures;
 pub struct QueryResult {
     body: Answer,
     extras: Option<Box<Extras>>,
-    tracing_id: Option<Uuid>,
     coordinator: Option<Coordinator>,
 }
 
@@ -59,14 +58,50 @@ impl QueryResult {
             && frame.header.opcode == Opcode::Result
             && frame.header.flags == Flags::empty()
         {
-            return Ok(Self {
-                body: Answer::Void,
-                extras: None,
-                tracing_id: None,
-                coordinator,
-            });
+            return Ok(Self::void(coordinator));
         }
         Self::parse_whole(frame, features, announced, coordinator)
+    }
+
+    /// Reads an answer that is nothing but rows of the columns that were announced, by comparing bytes.
+    ///
+    /// # Errors
+    /// It is anything else, and comes back to be [parsed](Self::parse).
+    #[inline]
+    pub fn read_plain(
+        frame: ResponseFrame,
+        shape: &ResultShape,
+        coordinator: Option<Coordinator>,
+    ) -> Result<Self, ResponseFrame> {
+        let is_bare = frame.header.opcode == Opcode::Result && frame.header.flags == Flags::empty();
+        match shape.plain_rows(&frame.body).filter(|_| is_bare) {
+            Some((columns, rows)) => {
+                let mut cells = frame.body;
+                cells.advance(rows.cells_at);
+                Ok(Self {
+                    body: Answer::Rows(RowsPage {
+                        columns: Arc::clone(columns),
+                        row_count: rows.row_count,
+                        cells,
+                        paging_state: None,
+                        more_pages: false,
+                    }),
+                    extras: None,
+                    coordinator,
+                })
+            }
+            None => Err(frame),
+        }
+    }
+
+    /// Makes the answer that says that something was done, and nothing else.
+    #[inline]
+    pub const fn void(coordinator: Option<Coordinator>) -> Self {
+        Self {
+            body: Answer::Void,
+            extras: None,
+            coordinator,
+        }
     }
 
     fn parse_whole(
@@ -89,18 +124,20 @@ impl QueryResult {
             ResultBody::SchemaChange(change) => Answer::SchemaChange(Box::new(change)),
             _ => return Err(ResultError::NotAResult),
         };
-        let plain = envelope.warnings.is_empty() && envelope.custom_payload.is_empty();
+        let plain = envelope.warnings.is_empty()
+            && envelope.custom_payload.is_empty()
+            && envelope.tracing_id.is_none();
         let extras = (!plain).then(|| {
             Box::new(Extras {
                 warnings: envelope.warnings,
                 custom_payload: envelope.custom_payload,
+                tracing_id: envelope.tracing_id,
                 ..Extras::default()
             })
         });
         Ok(Self {
             body,
             extras,
-            tracing_id: envelope.tracing_id,
             coordinator,
         })
     }
@@ -275,8 +312,8 @@ impl QueryResult {
     }
 
     /// Returns the id of the trace that the server recorded.
-    pub const fn tracing_id(&self) -> Option<Uuid> {
-        self.tracing_id
+    pub fn tracing_id(&self) -> Option<Uuid> {
+        self.extras.as_ref()?.tracing_id
     }
 
     /// Returns the keyspace that the connection changed to, for an answer to USE.
@@ -422,6 +459,7 @@ struct Extras {
     warnings: Vec<String>,
     custom_payload: Vec<(String, Option<Bytes>)>,
     attempts: Vec<Attempt>,
+    tracing_id: Option<Uuid>,
     agreement: Option<AgreementOutcome>,
     won_by_copy: bool,
 }

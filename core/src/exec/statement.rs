@@ -160,13 +160,23 @@ impl StatementOptions {
     ) -> RequestSettings {
         let timeout = self.timeout.or(profile.request_timeout);
         let generated = || profile.client_timestamps.then(timestamp);
+        let timeless = self.settle_timeless(profile);
+        RequestSettings {
+            deadline: timeout.and_then(|timeout| now.checked_add(timeout)),
+            timestamp: timeless.timestamp.or_else(generated),
+            ..timeless
+        }
+    }
+
+    /// Settles every option that does not depend on the time: neither deadline nor generated timestamp.
+    pub(super) fn settle_timeless(&self, profile: &ExecutionProfile) -> RequestSettings {
         RequestSettings {
             consistency: self.consistency.unwrap_or(profile.consistency),
             serial_consistency: self.serial_consistency.or(profile.serial_consistency),
             page_size: self.page_size.or(profile.page_size),
-            deadline: timeout.and_then(|timeout| now.checked_add(timeout)),
+            deadline: None,
             idempotent: self.idempotent.unwrap_or(profile.idempotent),
-            timestamp: self.timestamp.or_else(generated),
+            timestamp: self.timestamp,
             tracing: self.tracing,
         }
     }
@@ -330,7 +340,8 @@ macro_rules! option_methods {
             }
 
             /// Returns the options to change them.
-            pub const fn options_mut(&mut self) -> &mut crate::exec::statement::StatementOptions {
+            pub fn options_mut(&mut self) -> &mut crate::exec::statement::StatementOptions {
+                self.forget_ready();
                 &mut self.options
             }
 
@@ -338,56 +349,56 @@ macro_rules! option_methods {
             #[must_use]
             pub fn profile(mut self, profile: std::sync::Arc<crate::config::profile::ExecutionProfile>) -> Self {
                 self.options.profile = Some(profile);
-                self
+                self.make_ready()
             }
 
             /// Says how many replicas must answer.
             #[must_use]
             pub fn consistency(mut self, consistency: crate::wire::consistency::Consistency) -> Self {
                 self.options.consistency = Some(consistency);
-                self
+                self.make_ready()
             }
 
             /// Says the consistency of the conditional part; none leaves it to the server.
             #[must_use]
             pub fn serial_consistency(mut self, consistency: impl Into<Option<crate::wire::consistency::SerialConsistency>>) -> Self {
                 self.options.serial_consistency = crate::exec::statement::Choice::from(consistency.into());
-                self
+                self.make_ready()
             }
 
             /// Says how many rows a page may have; none leaves the cut to the server.
             #[must_use]
             pub fn page_size(mut self, size: impl Into<Option<crate::config::profile::PageSize>>) -> Self {
                 self.options.page_size = crate::exec::statement::Choice::from(size.into());
-                self
+                self.make_ready()
             }
 
             /// Limits how long the request may take, all attempts included; none waits for ever.
             #[must_use]
             pub fn timeout(mut self, timeout: impl Into<Option<std::time::Duration>>) -> Self {
                 self.options.timeout = crate::exec::statement::Choice::from(timeout.into());
-                self
+                self.make_ready()
             }
 
             /// Says whether sending the request twice does no harm.
             #[must_use]
             pub fn idempotent(mut self, idempotent: bool) -> Self {
                 self.options.idempotent = Some(idempotent);
-                self
+                self.make_ready()
             }
 
             /// Sets the write timestamp, in microseconds since 1970.
             #[must_use]
             pub fn timestamp(mut self, micros: i64) -> Self {
                 self.options.timestamp = Some(micros);
-                self
+                self.make_ready()
             }
 
             /// Asks the server to record a trace.
             #[must_use]
             pub fn tracing(mut self, tracing: bool) -> Self {
                 self.options.tracing = tracing;
-                self
+                self.make_ready()
             }
 
             /// Sends named bytes for the server's extensions with the request.
@@ -397,21 +408,21 @@ macro_rules! option_methods {
                 payload: impl Into<std::sync::Arc<[crate::exec::statement::PayloadEntry]>>,
             ) -> Self {
                 self.options.custom_payload = Some(payload.into());
-                self
+                self.make_ready()
             }
 
             /// Sends the request to this place and nowhere else.
             #[must_use]
             pub fn target(mut self, target: crate::exec::targets::Planned) -> Self {
                 self.options.target = Some(target);
-                self
+                self.make_ready()
             }
 
             /// Resumes a paged read where a page left off.
             #[must_use]
             pub fn paging_state(mut self, state: impl Into<Option<crate::exec::paging::PagingState>>) -> Self {
                 self.options.paging_state = state.into();
-                self
+                self.make_ready()
             }
         }
     )*};
@@ -419,3 +430,19 @@ macro_rules! option_methods {
 pub(super) use option_methods;
 
 option_methods!(Statement, Bound);
+
+/// Has nothing that depends on its options.
+macro_rules! nothing_ready {
+    ($($type:ty),*) => {$(
+        impl $type {
+            const fn forget_ready(&mut self) {}
+
+            const fn make_ready(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+pub(super) use nothing_ready;
+
+nothing_ready!(Statement, Bound);

@@ -166,10 +166,12 @@ impl<'a, H> RoutingView<'a, H> {
 }
 
 impl<H> ClusterView for RoutingView<'_, H> {
+    #[inline]
     fn hosts(&self) -> &[Host] {
         &self.routing.hosts
     }
 
+    #[inline(always)] // On the path of every request.
     fn replicas(&self, request: &PlanRequest) -> &[HostIdx] {
         match (request.table, request.token) {
             (Some(table), Some(token)) => self.routing.replicas(table, token),
@@ -177,6 +179,7 @@ impl<H> ClusterView for RoutingView<'_, H> {
         }
     }
 
+    #[inline]
     fn shard(&self, host: HostIdx, request: &PlanRequest) -> Option<Shard> {
         self.routing.shard_of(host, request.token?)
     }
@@ -231,20 +234,7 @@ impl Default for DefaultLoadBalancing {
 
 impl LoadBalancingPolicy for DefaultLoadBalancing {
     fn first(&self, request: &PlanRequest, cluster: &dyn ClusterView) -> Option<Planned> {
-        let mut random = Random(request.seed);
-        let mut host = None;
-        if self.token_aware {
-            let replicas = cluster.replicas(request).iter().copied();
-            host = match request.stable {
-                true => self.nearest_in_order(replicas, cluster.hosts()),
-                false => self.nearest(replicas, request, cluster, &mut random),
-            };
-        }
-        if host.is_none() {
-            let hosts = indexes(cluster.hosts());
-            host = self.nearest(hosts, request, cluster, &mut random);
-        }
-        host.map(|host| planned(host, request, cluster))
+        self.first_of(request, cluster)
     }
 
     fn rest(&self, request: &PlanRequest, cluster: &dyn ClusterView, targets: &mut Targets) {
@@ -304,6 +294,45 @@ enum Distance {
 const DISTANCES: [Distance; 3] = [Distance::LocalRack, Distance::Local, Distance::Remote];
 
 impl DefaultLoadBalancing {
+    /// Chooses as [`first`](LoadBalancingPolicy::first) does, in a view whose type is known where it is used.
+    #[inline(always)] // On the path of every request.
+    pub(crate) fn first_of<V: ClusterView + ?Sized>(
+        &self,
+        request: &PlanRequest,
+        cluster: &V,
+    ) -> Option<Planned> {
+        let replicas = match self.token_aware {
+            true => cluster.replicas(request),
+            false => &[],
+        };
+        if let [only] = *replicas
+            && self.distance(cluster.hosts(), only).is_some()
+        {
+            return Some(planned(only, request, cluster));
+        }
+        self.first_of_several(replicas, request, cluster)
+    }
+
+    #[inline(never)]
+    fn first_of_several<V: ClusterView + ?Sized>(
+        &self,
+        replicas: &[HostIdx],
+        request: &PlanRequest,
+        cluster: &V,
+    ) -> Option<Planned> {
+        let mut random = Random(request.seed);
+        let replicas = replicas.iter().copied();
+        let mut host = match request.stable {
+            true => self.nearest_in_order(replicas, cluster.hosts()),
+            false => self.nearest(replicas, request, cluster, &mut random),
+        };
+        if host.is_none() {
+            let hosts = indexes(cluster.hosts());
+            host = self.nearest(hosts, request, cluster, &mut random);
+        }
+        host.map(|host| planned(host, request, cluster))
+    }
+
     /// How far a host is; nothing for one that must not be tried now.
     #[inline]
     fn distance(&self, hosts: &[Host], idx: HostIdx) -> Option<Distance> {
@@ -359,11 +388,11 @@ impl DefaultLoadBalancing {
 
     /// Draws two of the nearest hosts of the group and takes the one with fewer requests in flight.
     #[inline]
-    fn nearest(
+    fn nearest<V: ClusterView + ?Sized>(
         &self,
         group: impl Iterator<Item = HostIdx>,
         request: &PlanRequest,
-        cluster: &dyn ClusterView,
+        cluster: &V,
         random: &mut Random,
     ) -> Option<HostIdx> {
         let hosts = cluster.hosts();
@@ -403,7 +432,8 @@ fn serves(host: &Host) -> bool {
     host.allowed && host.state == HostState::Up
 }
 
-fn planned(host: HostIdx, request: &PlanRequest, cluster: &dyn ClusterView) -> Planned {
+#[inline]
+fn planned<V: ClusterView + ?Sized>(host: HostIdx, request: &PlanRequest, cluster: &V) -> Planned {
     Planned {
         host,
         shard: cluster.shard(host, request),
@@ -411,10 +441,11 @@ fn planned(host: HostIdx, request: &PlanRequest, cluster: &dyn ClusterView) -> P
 }
 
 /// Takes the host with fewer requests in flight.
-fn less_busy(
+#[inline]
+fn less_busy<V: ClusterView + ?Sized>(
     drawn: [Option<HostIdx>; 2],
     request: &PlanRequest,
-    cluster: &dyn ClusterView,
+    cluster: &V,
     random: &mut Random,
 ) -> Option<HostIdx> {
     let (one, other) = match drawn {

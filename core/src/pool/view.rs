@@ -70,18 +70,21 @@ impl<H> PoolView<H> {
     }
 
     /// How the node maps tokens to shards; `None` for a node without shards.
+    #[inline]
     #[must_use]
     pub fn sharder(&self) -> Option<Sharder> {
         self.sharder
     }
 
     /// All usable connections, ordered by shard.
+    #[inline]
     #[must_use]
     pub fn connections(&self) -> &[H] {
         &self.connections
     }
 
     /// The connections that reach `shard`; empty when the node has no such shard or none is connected.
+    #[inline]
     #[must_use]
     pub fn on_shard(&self, shard: Shard) -> &[H] {
         let start = |at: usize| {

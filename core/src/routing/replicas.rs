@@ -140,6 +140,7 @@ impl Placement {
     }
 
     /// The replicas of a ring position.
+    #[inline]
     #[must_use]
     pub fn replicas<'a>(&'a self, position: usize, owners: &'a [HostIdx]) -> &'a [HostIdx] {
         let found = match &self.lists {

@@ -86,6 +86,7 @@ impl Ring {
     /// Lists the replicas of `token` in ring order; empty where nothing is known.
     ///
     /// Costs one binary search over the tokens.
+    #[inline]
     #[must_use]
     pub fn replicas(&self, placement: PlacementIdx, token: Token) -> &[HostIdx] {
         let Some(placement) = self.placements.get(usize::from(placement.0)) else {
@@ -94,6 +95,7 @@ impl Ring {
         placement.replicas(self.position(token), &self.owners)
     }
 
+    #[inline]
     fn position(&self, token: Token) -> usize {
         let at = self.tokens.partition_point(|own| *own < token);
         if at < self.tokens.len() { at } else { 0 }

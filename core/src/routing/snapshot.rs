@@ -182,6 +182,7 @@ impl<H> Routing<H> {
     }
 
     /// The table at an index.
+    #[inline]
     #[must_use]
     pub fn table(&self, table: TableIdx) -> Option<&TableRouting> {
         self.tables.get(usize::try_from(table.0).ok()?)
@@ -190,6 +191,7 @@ impl<H> Routing<H> {
     /// Lists the replicas of a token of a table in ring order; empty where they are not known.
     ///
     /// Costs one binary search over the ring: no hash, no string, no lock.
+    #[inline]
     #[must_use]
     pub fn replicas(&self, table: TableIdx, token: Token) -> &[HostIdx] {
         let placement = self.table(table).and_then(|table| table.placement);
@@ -197,12 +199,14 @@ impl<H> Routing<H> {
     }
 
     /// The host at an index.
+    #[inline]
     #[must_use]
     pub fn host(&self, host: HostIdx) -> Option<&Host> {
         self.hosts.get(host.at())
     }
 
     /// The open connections of a host.
+    #[inline]
     #[must_use]
     pub fn pool(&self, host: HostIdx) -> Option<&PoolView<H>> {
         self.pools.get(host.at())
@@ -246,6 +250,7 @@ impl<H> Routing<H> {
     }
 
     /// The shard of a host that owns a token; `None` for a node without shards or without a connection so far.
+    #[inline]
     #[must_use]
     pub fn shard_of(&self, host: HostIdx, token: Token) -> Option<Shard> {
         Some(self.pool(host)?.sharder()?.shard_of(token))

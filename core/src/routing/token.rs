@@ -205,6 +205,20 @@ impl Murmur3 {
     /// Hashes a key that lies in one piece.
     #[inline]
     fn whole(bytes: &[u8]) -> i64 {
+        // The most frequent keys are one number, or one UUID.
+        if let Ok(word) = bytes.try_into() {
+            let murmur = Self {
+                h1: mix1(signed_tail(u64::from_le_bytes(word))),
+                len: 8,
+                ..Self::default()
+            };
+            return murmur.mixed();
+        }
+        Self::whole_of_any_length(bytes)
+    }
+
+    #[inline(never)]
+    fn whole_of_any_length(bytes: &[u8]) -> i64 {
         let mut murmur = Self {
             len: bytes.len() as u64,
             ..Self::default()
@@ -238,6 +252,12 @@ impl Murmur3 {
         if !rest.is_empty() {
             self.h1 ^= mix1(k1);
         }
+        self.mixed()
+    }
+
+    /// Mixes everything.
+    #[inline]
+    fn mixed(mut self) -> i64 {
         self.h1 ^= self.len;
         self.h2 ^= self.len;
         self.h1 = self.h1.wrapping_add(self.h2);
@@ -251,16 +271,16 @@ impl Murmur3 {
 /// Up to eight bytes of a tail, as the servers read them: they shift a signed byte, so a high bit spreads over all the
 /// bits above it.
 #[inline]
-fn signed_tail(plain: u64) -> u64 {
-    if plain & 0x8080_8080_8080_8080 == 0 {
-        return plain;
-    }
-    let mut folded = 0;
-    for (at, byte) in plain.to_le_bytes().into_iter().enumerate() {
-        folded ^= i64::from(byte.cast_signed()).cast_unsigned() << (8 * at);
-    }
-    folded
+const fn signed_tail(plain: u64) -> u64 {
+    // A byte is inverted when an odd number of the bytes below it is negative. The product sums up all bytes below
+    // and the byte itself, the shift leaves those below.
+    let negative = (plain >> 7) & EACH;
+    let below = negative.wrapping_mul(EACH) << 8;
+    plain ^ (below & EACH).wrapping_mul(0xff)
 }
+
+/// One in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
 
 /// The low half of a wide number.
 const fn low(wide: u128) -> u64 {
@@ -315,6 +335,27 @@ mod tests {
         assert_eq!(murmur(&[0x80; 15]), -5_979_218_241_483_680_930);
         let last = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
         assert_eq!(murmur(&last), -799_793_088_034_146_062);
+    }
+
+    #[test]
+    fn a_key_of_one_number_hashes_as_it_does_in_pieces() {
+        for seed in 0..2_000_u64 {
+            let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (seed << 56);
+            let key = word.to_le_bytes();
+            let mut pieces = Murmur3::default();
+            pieces.write(&key[..3]);
+            pieces.write(&key[3..]);
+            assert_eq!(pieces.finish(), murmur(&key), "{key:?}");
+            assert_eq!(signed_tail(word), signed_byte_by_byte(word), "{key:?}");
+        }
+    }
+
+    /// What the servers do: each byte is shifted with its sign.
+    fn signed_byte_by_byte(plain: u64) -> u64 {
+        let bytes = plain.to_le_bytes().into_iter().enumerate();
+        bytes.fold(0, |folded, (at, byte)| {
+            folded ^ (i64::from(byte.cast_signed()).cast_unsigned() << (8 * at))
+        })
     }
 
     #[test]

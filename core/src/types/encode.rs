@@ -82,7 +82,7 @@ pub fn encode_value<T: ToValue + ?Sized>(
 
 /// Keeps the encoded values of one statement, ready to be sent and to be hashed.
 ///
-/// Up to 256 bytes and 16 values stay inside; more goes to the heap. A `Bytes` of more than 1 KiB is kept as it is
+/// Up to 256 bytes stay inside; more goes to the heap. A `Bytes` of more than 1 KiB is kept as it is
 /// and spliced into the request without a copy. Clear and use it again to keep what was allocated.
 ///
 /// ```
@@ -95,11 +95,9 @@ pub fn encode_value<T: ToValue + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct EncodedValues {
     buffer: ValueBuffer,
-    large: Vec<LargeValue>,
+    /// What lies elsewhere, where anything does.
+    large: Option<Box<Vec<LargeValue>>>,
     count: u16,
-    /// Where the length field of each of the first values lies.
-    offsets: [u32; OFFSETS_INLINE],
-    offsets_more: Vec<u32>,
 }
 
 impl Default for EncodedValues {
@@ -110,23 +108,21 @@ impl Default for EncodedValues {
 
 impl EncodedValues {
     /// Makes an empty set of values; allocates nothing.
+    #[inline]
     #[must_use]
     pub const fn new() -> Self {
         Self {
             buffer: ValueBuffer::new(),
-            large: Vec::new(),
+            large: None,
             count: 0,
-            offsets: [0; OFFSETS_INLINE],
-            offsets_more: Vec::new(),
         }
     }
 
     /// Forgets the values and keeps the memory.
     pub fn clear(&mut self) {
         self.buffer.truncate(0);
-        self.large.clear();
+        self.large = None;
         self.count = 0;
-        self.offsets_more.clear();
     }
 
     /// Returns the values as a request takes them.
@@ -135,7 +131,7 @@ impl EncodedValues {
         ValuesRef {
             count: self.count,
             bytes: self.buffer.bytes(),
-            large: &self.large,
+            large: self.large(),
             names: None,
         }
     }
@@ -158,17 +154,44 @@ impl EncodedValues {
         if self.len() <= index {
             return None;
         }
-        let offset = match self.offsets.get(index) {
-            Some(offset) => *offset,
-            None => *self.offsets_more.get(index.checked_sub(OFFSETS_INLINE)?)?,
-        };
-        let at = usize::try_from(offset).ok()?;
+        // Keys are few and mostly in front, so their places are looked for instead of kept.
+        let mut at = 0;
+        for _ in 0..index {
+            at = self.end_of(at)?;
+        }
         let (length, rest) = self.buffer.bytes().get(at..)?.split_first_chunk::<4>()?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
-        match self.large.iter().find(|large| large.at == at + 4) {
-            Some(large) => Some(&large.bytes),
+        match self.shared_at(at) {
+            Some(shared) => Some(shared),
             None => rest.get(..length),
         }
+    }
+
+    /// Finds where the value that starts here ends in the block.
+    fn end_of(&self, at: usize) -> Option<usize> {
+        let length = self.buffer.bytes().get(at..)?.first_chunk::<4>()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0);
+        match self.shared_at(at) {
+            Some(_) => Some(at + 4),
+            None => Some(at + 4 + length),
+        }
+    }
+
+    /// Finds the bytes of the value that starts here, if they lie elsewhere.
+    fn shared_at(&self, at: usize) -> Option<&Bytes> {
+        let at = at + 4;
+        let large = self.large();
+        let index = large.binary_search_by_key(&at, |large| large.at).ok()?;
+        large.get(index).map(|large| &large.bytes)
+    }
+
+    /// Returns the bytes of the first value, where [`value_at`](Self::value_at) would and they lie in the block.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&[u8]> {
+        let (length, rest) = self.buffer.bytes().split_first_chunk::<4>()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
+        // A value that lies elsewhere leaves its length behind, with other values after it.
+        rest.get(..length).filter(|_| self.large.is_none())
     }
 
     /// Returns how many bytes the values take in a request, lengths included.
@@ -176,24 +199,39 @@ impl EncodedValues {
     pub fn encoded_len(&self) -> usize {
         self.buffer.len()
             + self
-                .large
+                .large()
                 .iter()
                 .map(|large| large.bytes.len())
                 .sum::<usize>()
     }
 
-    /// Counts a value whose length field lies at `offset`; false when there can be no more.
+    /// Counts a value; false when there can be no more, or when the one before ended too far behind.
     #[inline]
-    fn remember(&mut self, offset: usize) -> bool {
-        let (Some(count), Ok(at)) = (self.count.checked_add(1), u32::try_from(offset)) else {
-            return false;
-        };
-        match self.offsets.get_mut(usize::from(self.count)) {
-            Some(slot) => *slot = at,
-            None => self.offsets_more.push(at),
+    fn count_one(&mut self, start: usize) -> bool {
+        match self.count.checked_add(1) {
+            Some(count) if start <= LENGTH_MAX => {
+                self.count = count;
+                true
+            }
+            _ => false,
         }
-        self.count = count;
-        true
+    }
+
+    /// Returns the values that lie in one block.
+    #[inline]
+    pub fn block(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
+    /// Says whether all values lie in one block.
+    #[inline]
+    pub fn is_one_block(&self) -> bool {
+        self.large.is_none()
+    }
+
+    #[inline]
+    fn large(&self) -> &[LargeValue] {
+        self.large.as_deref().map_or(&[], Vec::as_slice)
     }
 }
 
@@ -220,20 +258,20 @@ impl<'a> RowWriter<'a> {
     ///
     /// # Errors
     /// As [`ToValue::to_value`], or when there are more than 65535 values; nothing is added then.
-    #[inline]
+    #[inline(always)] // One call for each value otherwise.
     pub fn write<T: ToValue + ?Sized>(
         &mut self,
         ty: &ColumnType,
         value: &T,
     ) -> Result<(), EncodeError> {
         let start = self.values.buffer.len();
-        let large = self.values.large.len();
+        let large = self.values.large().len();
         let out = ValueWriter {
             out: Sink::Row(self.values),
             place: Place::Value,
         };
         let written = value.to_value(ty, out);
-        if written.is_ok() && start < self.values.buffer.len() && self.values.remember(start) {
+        if written.is_ok() && start < self.values.buffer.len() && self.values.count_one(start) {
             return Ok(());
         }
         Err(self.undo(start, large, written))
@@ -250,7 +288,12 @@ impl<'a> RowWriter<'a> {
     ) -> EncodeError {
         let end = self.values.buffer.len();
         self.values.buffer.truncate(start);
-        self.values.large.truncate(large);
+        if let Some(more) = &mut self.values.large {
+            more.truncate(large);
+        }
+        if large == 0 {
+            self.values.large = None;
+        }
         match written {
             Err(error) => error,
             Ok(()) if start == end => EncodeError::new(EncodeErrorKind::NothingWritten),
@@ -354,8 +397,9 @@ impl<'a> ValueWriter<'a> {
             (Place::Value, Sink::Row(values)) if SHARE_MIN < bytes.len() => {
                 let length = length_of(bytes.len())?;
                 values.buffer.push(&length.to_be_bytes());
-                values.large.push(LargeValue {
-                    at: values.buffer.len(),
+                let at = values.buffer.len();
+                values.large.get_or_insert_default().push(LargeValue {
+                    at,
                     bytes: bytes.clone(),
                 });
                 Ok(())
@@ -546,9 +590,6 @@ fn fits(expected: usize, actual: usize) -> Result<(), EncodeError> {
 fn unsigned_vint(len: usize) -> ([u8; 9], usize) {
     crate::types::value::vint_bytes(u64::try_from(len).unwrap_or(u64::MAX))
 }
-
-/// The values whose place is remembered without the heap.
-const OFFSETS_INLINE: usize = 16;
 
 /// Above this size a shared value is spliced rather than copied; below it a copy costs less than a slice of its own.
 const SHARE_MIN: usize = 1024;

@@ -6,6 +6,7 @@ pub mod compress;
 pub mod consistency;
 pub mod event;
 pub mod header;
+pub(crate) mod known;
 pub mod read;
 pub mod request;
 pub mod response;

@@ -3,9 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
+use bytes::Bytes;
 use messina_core::conn::Address;
-use messina_core::wire::{FrameHeader, RequestOptionsRef};
+use messina_core::wire::{FrameHeader, FrameSink, RequestOptionsRef, RequestRef, ResponseFrame};
 
+use super::arena::LARGE_MIN;
 use super::*;
 use messina_core::seed::Seed;
 
@@ -90,13 +92,7 @@ fn take(lane: &Lane) -> Intake {
     intake
 }
 
-fn now() -> Instant {
-    // Any instant does; the lane only passes it on.
-    #[allow(clippy::disallowed_methods, reason = "a test has no runtime to ask")]
-    Instant::now()
-}
-
-fn reply(n: u8) -> Delivery {
+fn reply(n: u8) -> Reply {
     let header = FrameHeader {
         direction: messina_core::wire::Direction::Response,
         version: 4,
@@ -106,22 +102,17 @@ fn reply(n: u8) -> Delivery {
         length: 1,
     };
     let body = Bytes::copy_from_slice(&[n]);
-    Delivery {
-        at: now(),
-        reply: Ok(ResponseFrame { header, body }),
-    }
+    Reply::Frame(ResponseFrame { header, body })
 }
 
-fn deliver(lane: &Lane, replies: Vec<(Ticket, Delivery)>) {
-    let mut replies = replies;
-    lane.deliver(&mut replies, &mut Vec::new());
+fn deliver(lane: &Lane, replies: Vec<(Ticket, Reply)>) {
+    let mut replies = replies.into_iter();
+    lane.deliver(|| replies.next(), &mut Vec::new());
 }
 
-fn body(poll: Poll<Delivery>) -> Option<u8> {
+fn body(poll: Poll<Reply>) -> Option<u8> {
     match poll {
-        Poll::Ready(Delivery {
-            reply: Ok(frame), ..
-        }) => frame.body.first().copied(),
+        Poll::Ready(Reply::Frame(frame)) => frame.body.first().copied(),
         _ => None,
     }
 }
@@ -232,9 +223,7 @@ fn a_request_that_cannot_be_written_leaves_nothing_behind() {
         Err(Refused::Encode(FrameEncodeError::NotAFrame))
     ));
     let intake = take(&lane);
-    assert!(
-        intake.inbox.is_empty() && intake.arena.bytes.is_empty() && intake.arena.large.is_empty()
-    );
+    assert!(intake.inbox.is_empty() && intake.arena.is_empty());
     assert_eq!(lane.in_flight(), 0);
 }
 
@@ -269,12 +258,10 @@ fn the_end_tells_what_was_sent_from_what_was_not() {
     let sent = submit(&lane, "a", Waker::noop());
     take(&lane);
     let unsent = submit(&lane, "b", Waker::noop());
-    lane.fail(now(), &ConnectionError::Eof);
+    lane.fail(&ConnectionError::Eof);
     let cx = Context::from_waker(Waker::noop());
     let fate = |ticket| match lane.poll_reply(ticket, &cx) {
-        Poll::Ready(Delivery {
-            reply: Err(error), ..
-        }) => Some(error.fate),
+        Poll::Ready(Reply::Failed(error)) => Some(error.fate),
         _ => None,
     };
     assert_eq!(fate(sent), Some(Fate::MaybeApplied));
@@ -323,7 +310,7 @@ fn a_waker_that_comes_back_to_the_lane_does_no_harm() {
     take(&lane);
     deliver(&lane, vec![(answered, reply(1))]);
     submit(&lane, "d", &comes_back(None));
-    lane.fail(now(), &ConnectionError::Eof);
+    lane.fail(&ConnectionError::Eof);
     // Refused, with the waker cloned beforehand.
     let refused = lane.submit(None, &comes_back(None), query("e"));
     assert!(refused.is_err());

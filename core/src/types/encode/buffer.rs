@@ -11,6 +11,7 @@ pub(super) struct ValueBuffer {
 }
 
 impl ValueBuffer {
+    #[inline]
     pub(super) const fn new() -> Self {
         Self {
             inline: [0; INLINE],
@@ -63,8 +64,12 @@ impl ValueBuffer {
             && let Some(two) = rest.get_mut(..second.len())
         {
             one.copy_from_slice(first);
-            two.copy_from_slice(second);
-            self.len += first.len() + second.len();
+            copy(second, two);
+            // Both fit, so the sum is no more than there is room.
+            self.len = self
+                .len
+                .wrapping_add(first.len())
+                .wrapping_add(second.len());
             return;
         }
         self.push_heap(first, second);
@@ -117,6 +122,22 @@ impl ValueBuffer {
             self.on_heap = len != 0;
         }
     }
+}
+
+/// Copies bytes of the same length; the most frequent lengths without a call.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    if from.len() <= 16
+        && let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>())
+        && let Some(place) = to.first_chunk_mut()
+    {
+        *place = *first;
+        if let Some(place) = to.last_chunk_mut() {
+            *place = *last;
+        }
+        return;
+    }
+    to.copy_from_slice(from);
 }
 
 /// The bytes that a set of values keeps without the heap: an ordinary row of a few numbers, ids and short strings.
