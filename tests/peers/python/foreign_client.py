@@ -280,6 +280,39 @@ def a_second_session_notices_a_schema_change(world):
 
 
 @check
+def a_node_that_is_stopped_and_started_is_left_out_and_used_again(world):
+    world.session.execute("CREATE TABLE outage (pk int PRIMARY KEY, v int)")
+    insert = world.session.prepare("INSERT INTO outage (pk, v) VALUES (?, ?)")
+    insert.is_idempotent = True
+    last = sorted(world.args.contact_points)[-1]
+
+    def host():
+        return [h for h in world.cluster.metadata.all_hosts() if h.address == last][0]
+
+    def coordinators():
+        futures = [world.session.execute_async(insert, (key, key)) for key in range(200)]
+        for future in futures:
+            future.result()
+        return {str(future.coordinator_host.address) for future in futures}
+
+    command(world, "stop", world.args.nodes - 1)
+    try:
+        wait_until(lambda: not host().is_up, "the stopped node is down", 30)
+        assert last not in coordinators()
+    finally:
+        command(world, "start", world.args.nodes - 1)
+    wait_until(lambda: host().is_up, "the started node is up", 60)
+    wait_until(lambda: last in coordinators(), "requests for the started node", 60)
+    assert world.session.execute("SELECT COUNT(*) FROM outage").one()[0] == 200
+
+
+def command(world, verb, node):
+    """Tells the cluster to stop or start a node."""
+    with open(world.args.commands, "a") as pipe:
+        pipe.write("%s %d\n" % (verb, node))
+
+
+@check
 def a_truncated_table_is_empty_and_a_dropped_keyspace_is_gone(world):
     world.session.execute("TRUNCATE kv")
     assert world.session.execute("SELECT COUNT(*) FROM kv").one()[0] == 0
@@ -294,6 +327,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--dc", default="datacenter1")
+    parser.add_argument("--commands", required=True, help="the pipe that the cluster reads commands from")
     parser.add_argument("--deadline", type=int, default=240, help="seconds after which the program gives up")
     args = parser.parse_args()
     watchdog = threading.Timer(args.deadline, lambda: (print("deadline passed", flush=True), __import__("os")._exit(3)))

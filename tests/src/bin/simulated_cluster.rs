@@ -1,9 +1,12 @@
 //! Runs a simulated cluster on loopback addresses until it is told to end, for programs in any language.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 #[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
@@ -72,6 +75,9 @@ struct Arguments {
     /// message, as `system.clients` shows them. Those that live for less than a tenth of a second may be missed.
     #[arg(long)]
     print_clients: bool,
+    /// Reads commands from standard input, one a line: `stop N` and `start N`, where the first contact point is node 0.
+    #[arg(long)]
+    commands: bool,
     /// A CQL statement to run before the contact points are printed; may be given several times.
     #[arg(long)]
     execute: Vec<String>,
@@ -132,29 +138,28 @@ fn write_certificates(
     Ok(())
 }
 
-/// Prints every new client until a signal comes.
-fn print_clients(cluster: &SimulatedCluster, signals: &mut signal_hook::iterator::Signals) {
-    let mut known = BTreeSet::new();
-    while signals.pending().next().is_none() {
-        let clients = cluster.clients().into_iter();
-        let usable: Vec<_> = clients.filter(|client| client.stage == "READY").collect();
-        let names = usable.iter().map(|client| (client.node, client.address));
-        let now: BTreeSet<_> = names.collect();
-        for client in usable {
-            if !known.contains(&(client.node, client.address)) {
-                let options: BTreeMap<String, String> = client.options.into_iter().collect();
-                let line = serde_json::json!({
-                    "node": client.node,
-                    "address": client.address.to_string(),
-                    "shard": client.shard,
-                    "options": options,
-                });
-                println!("{line}");
-            }
+/// Prints every client that was not there at the last look, and returns those that are there now.
+fn print_clients(
+    cluster: &SimulatedCluster,
+    known: &BTreeSet<(usize, SocketAddr)>,
+) -> BTreeSet<(usize, SocketAddr)> {
+    let clients = cluster.clients().into_iter();
+    let usable: Vec<_> = clients.filter(|client| client.stage == "READY").collect();
+    let names = usable.iter().map(|client| (client.node, client.address));
+    let now: BTreeSet<_> = names.collect();
+    for client in usable {
+        if !known.contains(&(client.node, client.address)) {
+            let options: BTreeMap<String, String> = client.options.into_iter().collect();
+            let line = serde_json::json!({
+                "node": client.node,
+                "address": client.address.to_string(),
+                "shard": client.shard,
+                "options": options,
+            });
+            println!("{line}");
         }
-        known = now;
-        std::thread::sleep(LOOK_AGAIN);
     }
+    now
 }
 
 /// How long a new client may go unnoticed.
@@ -199,11 +204,68 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let ports: Vec<String> = ports.iter().flatten().map(u16::to_string).collect();
         println!("{}", ports.join(","));
     }
-    if arguments.print_clients {
-        print_clients(&cluster, &mut signals);
-    } else {
-        signals.forever().next();
+    let (wishes, wished) = mpsc::channel();
+    if arguments.commands {
+        let wishes = wishes.clone();
+        thread::spawn(move || read_commands(&wishes));
     }
+    thread::spawn(move || {
+        signals.forever().next();
+        // Nobody to tell means that the end has come already.
+        let _ = wishes.send(Wish::End);
+    });
+    fulfil(&cluster, &wished, arguments.print_clients);
     cluster.stop();
     Ok(())
+}
+
+/// Does what is wished until the end is.
+fn fulfil(cluster: &SimulatedCluster, wished: &mpsc::Receiver<Wish>, print: bool) {
+    let nodes = cluster.contact_points().len();
+    let mut known = BTreeSet::new();
+    loop {
+        let wish = if print {
+            known = print_clients(cluster, &known);
+            wished.recv_timeout(LOOK_AGAIN)
+        } else {
+            wished.recv().map_err(Into::into)
+        };
+        match wish {
+            Ok(Wish::Stop(node)) if node < nodes => cluster.stop_node(node),
+            Ok(Wish::Start(node)) if node < nodes => cluster.start_node(node),
+            Ok(Wish::Stop(node) | Wish::Start(node)) => {
+                eprintln!("simulated-cluster: there is no node {node}");
+            }
+            Ok(Wish::End) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            Err(mpsc::RecvTimeoutError::Timeout) => (),
+        }
+    }
+}
+
+/// What somebody outside wants of the running cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Stop(usize),
+    Start(usize),
+    End,
+}
+
+fn read_commands(wishes: &mpsc::Sender<Wish>) {
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        match parse_command(&line) {
+            Some(wish) if wishes.send(wish).is_err() => return,
+            Some(_) => (),
+            None => eprintln!("simulated-cluster: {line:?} is no command"),
+        }
+    }
+}
+
+fn parse_command(line: &str) -> Option<Wish> {
+    let (verb, node) = line.trim().split_once(' ')?;
+    let node = node.trim().parse().ok()?;
+    match verb {
+        "stop" => Some(Wish::Stop(node)),
+        "start" => Some(Wish::Start(node)),
+        _ => None,
+    }
 }

@@ -328,7 +328,7 @@ on_each_runtime! {
             assert_eq!(result.coordinator().expect("known").host_id, greatest);
             let plan = session.plan(&bound);
             assert_eq!((plan.targets.len(), plan.targets[0].host.id), (1, greatest));
-            assert_eq!((plan.policy.as_deref(), plan.left_out.len()), (Some("custom"), 2));
+            assert_eq!((plan.policy.as_deref(), plan.left_out.len()), (Some("Greatest"), 2));
         }
     }
 

@@ -8,6 +8,8 @@ mod checks;
 use std::error::Error;
 use std::fmt::Debug;
 use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,9 @@ struct Arguments {
     /// The only datacenter.
     #[arg(long, default_value = "datacenter1")]
     dc: String,
+    /// The pipe that the cluster reads commands from.
+    #[arg(long)]
+    commands: PathBuf,
     /// Seconds after which the program gives up.
     #[arg(long, default_value_t = 240)]
     deadline: u64,
@@ -119,6 +124,7 @@ async fn run(arguments: Arguments) -> Result<Tally, Box<dyn Error + Send + Sync>
         a_partition_that_is_written_too_often_is_refused_by_name,
         a_traced_request_is_found_by_its_id,
         a_second_session_notices_a_schema_change,
+        a_node_that_is_stopped_and_started_is_left_out_and_used_again,
         a_truncated_table_is_empty_and_a_dropped_keyspace_is_gone,
     );
     Ok(tally)
@@ -153,6 +159,12 @@ impl World {
             .query_unpaged(text, ())
             .await?
             .into_rows_result()?)
+    }
+
+    /// The port of every node; connections may lead to another one, where the source port chooses the shard.
+    fn port(&self) -> Result<u16, Box<dyn Error + Send + Sync>> {
+        let address: SocketAddr = self.arguments.contact_points[0].parse()?;
+        Ok(address.port())
     }
 
     /// The only value of the only row.
