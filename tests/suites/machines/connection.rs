@@ -145,7 +145,10 @@ fn a_whole_control_connection_is_set_up_by_the_script() {
         .expect("USE", is_query("USE \"ks\""))
         .reply(Reply::Answer(Response::Result(ResultBody::SetKeyspace("ks".into()))));
     let mut cable = Cable::new(plan, peer);
-    assert!(matches!(cable.settle()[..], [ConnectionOutput::Ready(_)]));
+    assert!(matches!(
+        cable.settle()[..],
+        [ConnectionOutput::Reported(_), ConnectionOutput::Ready(_)]
+    ));
     cable.peer.finish().unwrap();
     let address: SocketAddr = ([192, 0, 2, 7], 9042).into();
     let event = ServerEvent::Status { up: false, address };
