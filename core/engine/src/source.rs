@@ -238,7 +238,7 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
                 let preparation = statement.preparation();
                 send(
                     preparation.execute(
-                        shape.as_ref().unwrap_or(preparation.first_shape()),
+                        shape.as_ref().unwrap_or_else(|| preparation.first_shape()),
                         params(options),
                         features,
                     ),
@@ -295,7 +295,7 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
                 statement, shape, ..
             } => {
                 let preparation = statement.preparation();
-                let shape = shape.as_ref().unwrap_or(preparation.first_shape());
+                let shape = shape.as_ref().unwrap_or_else(|| preparation.first_shape());
                 Some((preparation, shape))
             }
             Self::Typed { bound, .. } => bound

@@ -66,7 +66,7 @@ impl ExecuteLayout {
             ProtocolVersion::V5 => 1,
         };
         let metadata_id = 2 * u8::from(features.has_metadata_id());
-        Self(version | metadata_id | 4 * u8::from(features.tablets_v2))
+        Self(version | metadata_id | (4 * u8::from(features.tablets_v2)))
     }
 }
 
@@ -95,7 +95,7 @@ impl Ready {
         }
         let settings = options.settle_timeless(profile);
         let stamped = settings.timestamp.is_none() && profile.client_timestamps;
-        let timestamp = settings.timestamp.or(stamped.then_some(0));
+        let timestamp = settings.timestamp.or_else(|| stamped.then_some(0));
         let values = ValuesRef {
             count: u16::try_from(preparation.bind_columns().len()).ok()?,
             ..ValuesRef::default()

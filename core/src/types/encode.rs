@@ -96,6 +96,10 @@ pub fn encode_value<T: ToValue + ?Sized>(
 pub struct EncodedValues {
     buffer: ValueBuffer,
     /// What lies elsewhere, where anything does.
+    #[expect(
+        clippy::box_collection,
+        reason = "one word to look at and to drop for each request"
+    )]
     large: Option<Box<Vec<LargeValue>>>,
     count: u16,
 }
@@ -197,24 +201,18 @@ impl EncodedValues {
     /// Returns how many bytes the values take in a request, lengths included.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        self.buffer.len()
-            + self
-                .large()
-                .iter()
-                .map(|large| large.bytes.len())
-                .sum::<usize>()
+        let large = self.large().iter().map(|large| large.bytes.len());
+        self.buffer.len() + large.sum::<usize>()
     }
 
     /// Counts a value; false when there can be no more, or when the one before ended too far behind.
     #[inline]
     fn count_one(&mut self, start: usize) -> bool {
-        match self.count.checked_add(1) {
-            Some(count) if start <= LENGTH_MAX => {
-                self.count = count;
-                true
-            }
-            _ => false,
-        }
+        let Some(count) = self.count.checked_add(1).filter(|_| start <= LENGTH_MAX) else {
+            return false;
+        };
+        self.count = count;
+        true
     }
 
     /// Returns the values that lie in one block.
