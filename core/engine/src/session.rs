@@ -285,7 +285,8 @@ impl<R: Runtime> Session<R> {
         self.shared().mailbox.push(Input::Refresh);
     }
 
-    /// Waits until all live nodes have the same schema, at most as long as the session's agreement time-out says.
+    /// Waits until all live nodes have the same schema, at most as long as the session's agreement time-out says: a
+    /// minute, unless set otherwise. While no node can be reached, that is how long it takes.
     ///
     /// # Errors
     /// The session was closed meanwhile.
