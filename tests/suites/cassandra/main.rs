@@ -5,6 +5,7 @@
 
 mod changes;
 mod encryption;
+mod identity;
 mod keyspaces;
 mod login;
 mod loss;
