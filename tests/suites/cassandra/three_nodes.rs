@@ -1,9 +1,9 @@
 //! Three real nodes in two racks that are killed and restarted while requests of every kind run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use messina_testkit::cassandra::Cassandra;
@@ -60,9 +60,17 @@ struct Told {
     /// Rows 1 to this one are written for sure.
     written: AtomicI64,
     read: AtomicI64,
-    counted: AtomicI64,
-    maybe_counted: AtomicI64,
-    not_counted: AtomicI64,
+    /// What was told of each list that got one element.
+    appended: Mutex<BTreeMap<i64, Append>>,
+    acknowledged: AtomicI64,
+}
+
+/// What is known of one append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Append {
+    Done,
+    Maybe,
+    NotDone,
 }
 
 impl Told {
@@ -84,19 +92,19 @@ impl Load {
         for text in [
             "CREATE KEYSPACE three WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
             "CREATE TABLE three.t (k bigint PRIMARY KEY, v text)",
-            "CREATE TABLE three.c (k int PRIMARY KEY, n counter)",
+            "CREATE TABLE three.l (k bigint PRIMARY KEY, v list<int>)",
         ] {
             session.execute(text, ()).await.unwrap();
         }
         let insert = prepare(&session, "INSERT INTO three.t (k, v) VALUES (?, ?)").await;
         let select = prepare(&session, "SELECT v FROM three.t WHERE k = ?").await;
-        let count = prepare(&session, "UPDATE three.c SET n = n + 1 WHERE k = 1").await;
+        let append = prepare(&session, "UPDATE three.l SET v = v + [1] WHERE k = ?").await;
         let told = Arc::new(Told::default());
         let (insert, select) = (insert.idempotent(true), select.idempotent(true));
         let tasks = vec![
             tokio::spawn(write(session.clone(), insert.clone(), Arc::clone(&told))),
             tokio::spawn(read(session.clone(), select, Arc::clone(&told))),
-            tokio::spawn(add(session.clone(), count, Arc::clone(&told))),
+            tokio::spawn(append_once(session.clone(), append, Arc::clone(&told))),
         ];
         let everywhere = insert.consistency(Consistency::All);
         Self {
@@ -111,7 +119,7 @@ impl Load {
     /// Waits until each of the loads has got some way further.
     async fn goes_on(&self) {
         let told = &self.told;
-        let loads = [&told.written, &told.read, &told.counted];
+        let loads = [&told.written, &told.read, &told.acknowledged];
         let before = loads.map(|load| load.load(Ordering::Acquire));
         eventually("every load goes on", async || {
             let now = loads.map(|load| load.load(Ordering::Acquire));
@@ -158,22 +166,42 @@ impl Load {
             }
         }
         assert!(missing.is_empty(), "acknowledged and lost: {missing:?}");
-        let count = prepare(&self.session, "SELECT n FROM three.c WHERE k = 1").await;
-        let count = count.consistency(Consistency::All);
-        let result = self.session.execute(&count, ()).await.unwrap();
-        let (found,) = result.one::<(i64,)>().unwrap();
-        let least = told.counted.load(Ordering::Acquire);
-        let most = least + told.maybe_counted.load(Ordering::Acquire);
+        let lists = lists(&self.session).await;
+        let appended = told.appended.lock().unwrap();
+        for (key, told) in appended.iter() {
+            let expected: &[usize] = match told {
+                Append::Done => &[1],
+                Append::Maybe => &[0, 1],
+                Append::NotDone => &[0],
+            };
+            let found = lists.get(key).copied().unwrap_or_default();
+            assert!(
+                expected.contains(&found),
+                "list {key}: told {told:?}, appended {found} times"
+            );
+        }
+        let failed = appended.values().filter(|told| **told != Append::Done);
         println!(
-            "{written} rows, {} reads, {found} counted of {least} to {most}, {} not sent",
+            "{written} rows, {} reads, {} appends, {} of them failed",
             told.read.load(Ordering::Acquire),
-            told.not_counted.load(Ordering::Acquire)
-        );
-        assert!(
-            (least..=most).contains(&found),
-            "{found} counted, {least} acknowledged, at most {most} applied"
+            appended.len(),
+            failed.count()
         );
     }
+}
+
+/// How many elements each list has.
+async fn lists(session: &Session) -> BTreeMap<i64, usize> {
+    let everything = prepare(session, "SELECT k, v FROM three.l").await;
+    let mut pages = session.pages(&everything.consistency(Consistency::All), ());
+    let mut lists = BTreeMap::new();
+    while let Some(page) = pages.next().await.unwrap() {
+        for row in page.rows::<(i64, Vec<i32>)>().unwrap() {
+            let (key, elements) = row.unwrap();
+            lists.insert(key, elements.len());
+        }
+    }
+    lists
 }
 
 async fn prepare(session: &Session, text: &str) -> PreparedStatement {
@@ -221,20 +249,25 @@ async fn read(session: Session, select: PreparedStatement, told: Arc<Told>) {
     }
 }
 
-/// Counts; what is counted must not be sent again, so it may fail, and then it says whether it can have counted.
-async fn add(session: Session, count: PreparedStatement, told: Arc<Told>) {
+/// Appends to one list after the other. Sent twice an append would be there twice, so it may fail, and then it says whether
+/// it can be there.
+async fn append_once(session: Session, append: PreparedStatement, told: Arc<Told>) {
+    let mut key = 0;
     while told.runs() {
-        let to = match session.execute(&count, ()).await {
-            Ok(_) => &told.counted,
-            Err(error) if can_have_counted(&error) => &told.maybe_counted,
-            Err(_) => &told.not_counted,
+        key += 1;
+        let outcome = match session.execute(&append, (key,)).await {
+            Ok(_) => Append::Done,
+            Err(error) if can_be_done(&error) => Append::Maybe,
+            Err(_) => Append::NotDone,
         };
-        to.fetch_add(1, Ordering::AcqRel);
+        told.appended.lock().unwrap().insert(key, outcome);
+        let done = i64::from(outcome == Append::Done);
+        told.acknowledged.fetch_add(done, Ordering::AcqRel);
     }
 }
 
 /// Whether a failed request can have had an effect, by what the error says.
-fn can_have_counted(error: &RequestError) -> bool {
+fn can_be_done(error: &RequestError) -> bool {
     match (error.fate(), error.kind()) {
         (Fate::NotSent, _) => false,
         (Fate::MaybeApplied, _) => true,
