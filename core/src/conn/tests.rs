@@ -4,6 +4,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use messina_testkit::virtual_start;
+
 use super::*;
 use crate::config::session::SessionConfig;
 use crate::error::connect::ConnectPhase;
@@ -124,9 +126,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(plan: ConnectionPlan) -> Self {
-        // The core may not read the clock; its tests need one instant to count from.
-        #[expect(clippy::disallowed_methods)]
-        let now = Instant::now();
+        let now = virtual_start();
         Self {
             conn: Connection::new(now, plan),
             now,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+pub(crate) use messina_testkit::virtual_start;
 use uuid::Uuid;
 
 use super::prepared::{Preparation, PreparedStatement};
@@ -104,7 +105,7 @@ pub(crate) struct Drive {
 impl Drive {
     /// Makes a request of three nodes with one connection each.
     pub(crate) fn new(setup: Setup) -> Self {
-        let start = instant();
+        let start = virtual_start();
         let profile = ExecutionProfile {
             load_balancing: Arc::new(InOrder),
             ..setup.profile
@@ -270,15 +271,6 @@ pub(crate) fn done(mut seen: Vec<Seen>) -> ResponseFrame {
 
 pub(crate) fn broken() -> AttemptErrorKind {
     AttemptErrorKind::Connection(ConnectionError::Eof)
-}
-
-/// An instant to count from; the core reads no clock, a test may.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "any instant serves as the start of virtual time"
-)]
-pub(crate) fn instant() -> Instant {
-    Instant::now()
 }
 
 /// Appends the notation of the wire.
@@ -490,7 +482,7 @@ pub(crate) fn cells(body: Body, rows: &[&[i32]]) -> ResponseFrame {
 }
 
 pub(crate) fn settings() -> RequestSettings {
-    StatementOptions::default().settle(instant(), &ExecutionProfile::default(), || 1000)
+    StatementOptions::default().settle(virtual_start(), &ExecutionProfile::default(), || 1000)
 }
 
 pub(crate) fn bytes(value: &'static [u8]) -> Bytes {

@@ -1,13 +1,9 @@
 //! Deadlines against a plain list that cannot be wrong, and waits against their bounds.
 
+use messina_testkit::virtual_start;
+
 use super::*;
 use crate::seed::Seed;
-
-fn start() -> Instant {
-    // The core may not read the clock; its tests need one instant to count from.
-    #[expect(clippy::disallowed_methods)]
-    Instant::now()
-}
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -21,7 +17,7 @@ fn drain(wheel: &mut DeadlineWheel, now: Instant) -> Vec<u32> {
 
 #[test]
 fn a_deadline_fires_at_its_time_and_once() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(3, t0 + ms(30_000));
     assert_eq!(drain(&mut wheel, t0 + ms(29_999)), [0_u32; 0]);
@@ -33,7 +29,7 @@ fn a_deadline_fires_at_its_time_and_once() {
 
 #[test]
 fn a_deadline_between_two_milliseconds_does_not_fire_early() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(0, t0 + Duration::from_micros(1_500));
     assert_eq!(
@@ -46,7 +42,7 @@ fn a_deadline_between_two_milliseconds_does_not_fire_early() {
 
 #[test]
 fn a_deadline_in_the_past_fires_at_the_next_chance() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(9, t0 + ms(5_000));
     assert_eq!(drain(&mut wheel, t0 + ms(4_000)), [0_u32; 0]);
@@ -57,7 +53,7 @@ fn a_deadline_in_the_past_fires_at_the_next_chance() {
 
 #[test]
 fn a_cleared_deadline_does_not_fire_and_asks_for_no_wake() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(0, t0 + ms(100));
     wheel.clear(0);
@@ -70,7 +66,7 @@ fn a_cleared_deadline_does_not_fire_and_asks_for_no_wake() {
 
 #[test]
 fn a_key_reused_with_later_deadlines_keeps_one_entry() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     for step in 0..100_000 {
         wheel.set(0, t0 + ms(step) + ms(30_000));
@@ -85,7 +81,7 @@ fn a_key_reused_with_later_deadlines_keeps_one_entry() {
 
 #[test]
 fn a_deadline_moved_earlier_fires_at_the_earlier_time() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(0, t0 + ms(50_000));
     wheel.set(1, t0 + ms(50_000));
@@ -96,7 +92,7 @@ fn a_deadline_moved_earlier_fires_at_the_earlier_time() {
 
 #[test]
 fn a_deadline_centuries_away_is_kept_without_firing() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     let century = Duration::from_secs(100 * 365 * 24 * 3600);
     wheel.set(0, t0 + century);
@@ -113,7 +109,7 @@ fn a_deadline_centuries_away_is_kept_without_firing() {
 
 #[test]
 fn random_deadlines_fire_as_a_plain_list_says() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut random = Seed::from_u64(11).random();
     let mut wheel = DeadlineWheel::new(t0);
     let mut list: Vec<Option<u64>> = vec![None; 64];
@@ -155,7 +151,7 @@ fn random_deadlines_fire_as_a_plain_list_says() {
 
 #[test]
 fn a_timer_that_follows_the_wheel_wakes_rarely() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(0, t0 + ms(30_000));
     let mut wakes = 0;
@@ -168,7 +164,7 @@ fn a_timer_that_follows_the_wheel_wakes_rarely() {
 
 #[test]
 fn a_wheel_without_deadlines_gives_its_memory_back() {
-    let t0 = start();
+    let t0 = virtual_start();
     let mut wheel = DeadlineWheel::new(t0);
     wheel.set(5, t0 + ms(10));
     wheel.shrink();

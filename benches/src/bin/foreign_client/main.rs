@@ -4,6 +4,7 @@
 //! points and the shape of the cluster come as arguments, and the exit status is 0 only when every check passed.
 
 mod checks;
+mod outage;
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -22,6 +23,9 @@ use scylla::response::query_result::QueryRowsResult;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
+
+use checks::*;
+use outage::*;
 
 /// Checks a simulated cluster with the crate `scylla`.
 #[derive(Debug, Parser)]
@@ -106,7 +110,7 @@ async fn run(arguments: Arguments) -> Result<Tally, Box<dyn Error + Send + Sync>
     // The order matters: later checks use what earlier ones made.
     macro_rules! check {
         ($($name:ident),* $(,)?) => {
-            $(tally.note(stringify!($name), checks::$name(&world)).await;)*
+            $(tally.note(stringify!($name), $name(&world)).await;)*
         };
     }
     check!(

@@ -7,6 +7,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use messina_testkit::virtual_start;
 use uuid::Uuid;
 
 use super::frames::*;
@@ -119,8 +120,7 @@ impl World {
     }
 
     pub(super) fn seeded(nodes: u8, config: SessionConfig, seed: u64) -> Self {
-        #[expect(clippy::disallowed_methods)]
-        let now = Instant::now();
+        let now = virtual_start();
         let mut world = Self {
             plane: ControlPlane::new(now, Arc::new(config), Seed::from_u64(seed)),
             now,

@@ -155,7 +155,7 @@ fn an_explicit_timestamp_wins_over_the_generator() {
     let settle = |batch: &Batch| {
         batch
             .options()
-            .settle(instant(), &profile, || 1000)
+            .settle(virtual_start(), &profile, || 1000)
             .timestamp
     };
     assert_eq!(settle(&Batch::logged()), Some(1000));

@@ -248,7 +248,7 @@ fn options_of_the_statement_win_over_the_profile() {
         .bind((1, "x"))
         .expect("they fit")
         .paging_state(PagingState::from_bytes(bytes(b"p")));
-    let now = instant();
+    let now = virtual_start();
     let settings = bound
         .options()
         .settle(now, &ExecutionProfile::default(), || 1000);
@@ -281,7 +281,7 @@ fn a_silent_statement_takes_the_profiles_defaults() {
         1000
     };
     let settings = Statement::new("SELECT").options().settle(
-        instant(),
+        virtual_start(),
         &ExecutionProfile::default(),
         generator,
     );
@@ -303,7 +303,7 @@ fn a_silent_statement_takes_the_profiles_defaults() {
     let unpaged = Statement::new("SELECT").page_size(None);
     let settings = unpaged
         .options()
-        .settle(instant(), &ExecutionProfile::default(), || 1);
+        .settle(virtual_start(), &ExecutionProfile::default(), || 1);
     assert_eq!(
         settings.query("SELECT", Consistency::One, None).opcode(),
         crate::wire::header::Opcode::Query

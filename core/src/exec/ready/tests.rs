@@ -41,7 +41,7 @@ fn general(
     timestamp: i64,
 ) -> Vec<u8> {
     let options = statement.options();
-    let settings = options.settle(instant(), profile, || timestamp);
+    let settings = options.settle(virtual_start(), profile, || timestamp);
     let values = values(statement);
     let params = settings.params(settings.consistency, values.values(), None);
     let shape = statement.shape();
@@ -226,7 +226,7 @@ fn a_request_has_failed_when_the_time_of_its_statement_is_over() {
     let plain = prepared(b"id", &[], None).with_defaults(defaults(ProtocolFeatures::default()));
     let deadline = |statement: &PreparedStatement| {
         let ready = statement.ready().expect("a plain statement");
-        let now = instant();
+        let now = virtual_start();
         ready.deadline(now).map(|at| at - now)
     };
     assert_eq!(deadline(&plain), Some(Duration::from_secs(30)));

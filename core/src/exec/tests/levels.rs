@@ -112,13 +112,14 @@ fn an_error_is_ignored_after_any_number_of_attempts() {
 #[test]
 fn every_attempt_of_a_request_carries_one_timestamp() {
     let mut asked = 0;
-    let settings =
-        Statement::new("INSERT")
-            .options()
-            .settle(instant(), &ExecutionProfile::default(), || {
-                asked += 1;
-                1000 + asked
-            });
+    let settings = Statement::new("INSERT").options().settle(
+        virtual_start(),
+        &ExecutionProfile::default(),
+        || {
+            asked += 1;
+            1000 + asked
+        },
+    );
     let timestamp = |consistency| match settings.query("INSERT", consistency, None) {
         RequestRef::Query { params, .. } => params.timestamp,
         _ => panic!("a QUERY"),

@@ -88,7 +88,7 @@ fn asked(step: TraceStep) -> String {
 
 #[test]
 fn a_trace_that_is_still_written_is_asked_for_again_after_growing_pauses() {
-    let (id, mut now) = (Uuid::from_u128(7), instant());
+    let (id, mut now) = (Uuid::from_u128(7), virtual_start());
     let mut reading = TraceReading::new(now, id, Duration::from_secs(2));
     assert!(
         asked(reading.ask()).ends_with(&format!("system_traces.sessions WHERE session_id = {id}"))
@@ -124,7 +124,7 @@ fn a_trace_that_is_still_written_is_asked_for_again_after_growing_pauses() {
 
 #[test]
 fn a_trace_that_never_is_ready_ends_at_the_limit() {
-    let start = instant();
+    let start = virtual_start();
     let mut reading = TraceReading::new(start, Uuid::nil(), Duration::from_millis(20));
     let mut now = start;
     let error = loop {
@@ -143,8 +143,8 @@ fn a_trace_that_never_is_ready_ends_at_the_limit() {
 
 #[test]
 fn an_answer_that_is_no_trace_is_an_error() {
-    let mut reading = TraceReading::new(instant(), Uuid::nil(), Duration::from_secs(1));
-    let step = reading.handle_result(instant(), &read(&rows(&["a"], &[&[1]], None)));
+    let mut reading = TraceReading::new(virtual_start(), Uuid::nil(), Duration::from_secs(1));
+    let step = reading.handle_result(virtual_start(), &read(&rows(&["a"], &[&[1]], None)));
     assert!(
         matches!(step, TraceStep::Done(Err(ResultError::Decode(_)))),
         "{step:?}"
