@@ -321,8 +321,10 @@ impl Source for TypedSource<'_, '_> {
         routing: &Routing<Arc<Lane>>,
         _scratch: &'a mut EncodedValues,
     ) -> Result<Encoded<'a>, BindError> {
-        let bound = self.typed.bound.as_ref();
-        Ok(bound.map_or_else(Encoded::default, |bound| Encoded::of(bound, routing)))
+        match &self.typed.bound {
+            Some(bound) => Encoded::of(bound, routing),
+            None => Ok(Encoded::default()),
+        }
     }
 
     fn announced(&self) -> Option<(&Preparation, &Arc<ResultShape>)> {

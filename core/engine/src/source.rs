@@ -103,13 +103,15 @@ pub(crate) struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    pub(crate) fn of(bound: &'a Bound, routing: &Routing<Arc<Lane>>) -> Self {
+    /// Takes values that were bound before, unless the statement's markers mean something else by now.
+    pub(crate) fn of(bound: &'a Bound, routing: &Routing<Arc<Lane>>) -> Result<Self, BindError> {
+        bound.statement().preparation().check_markers()?;
         let (table, token) = (bound.statement().table(routing), bound.token());
-        Self {
+        Ok(Self {
             values: bound.values().values(),
             table,
             token,
-        }
+        })
     }
 }
 
@@ -283,7 +285,7 @@ impl<V: ToRow> Source for StatementSource<'_, V> {
             }
             Self::Typed {
                 bound: Some(bound), ..
-            } => Ok(Encoded::of(bound, routing)),
+            } => Encoded::of(bound, routing),
             Self::Text { .. } | Self::Typed { .. } => Ok(Encoded::default()),
         }
     }
@@ -357,8 +359,7 @@ impl Source for BoundSource<'_> {
         routing: &Routing<Arc<Lane>>,
         _scratch: &'a mut EncodedValues,
     ) -> Result<Encoded<'a>, BindError> {
-        self.bound.statement().preparation().check_markers()?;
-        Ok(Encoded::of(self.bound, routing))
+        Encoded::of(self.bound, routing)
     }
 
     fn announced(&self) -> Option<(&Preparation, &Arc<ResultShape>)> {

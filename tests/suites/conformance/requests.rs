@@ -235,6 +235,27 @@ on_each_runtime! {
     }
 
     #[test]
+    async fn a_text_is_read_on_with_old_values_only_while_its_markers_mean_the_same<R: Runtime>() {
+        let cluster = cluster(1);
+        let session = session::<R>(&cluster).await;
+        let create = "CREATE TABLE app.again (id int, ck int, v int, PRIMARY KEY (id, ck))";
+        session.execute(create, ()).await.expect("created");
+        for ck in 0..3 {
+            session.execute("INSERT INTO app.again (id, ck, v) VALUES (?, ?, 7)", (1, ck)).await.expect("inserted");
+        }
+        let select = Statement::new("SELECT ck FROM app.again WHERE id = ? AND v = ? ALLOW FILTERING")
+            .page_size(PageSize::new(1));
+        let mut pages = session.pages(&select, (1, 7));
+        pages.next().await.expect("the first page").expect("a page");
+        session.execute("DROP TABLE app.again", ()).await.expect("dropped");
+        session.execute(&create.replace("v int", "v text"), ()).await.expect("created");
+        let error = pages.next().await.expect_err("v is text now");
+        assert!(matches!(error.kind(), RequestErrorKind::Unprepared(_)), "{error:?}");
+        let error = pages.next().await.expect_err("the bound values are of no use");
+        assert!(matches!(error.kind(), RequestErrorKind::Bind(_)), "{error:?}");
+    }
+
+    #[test]
     async fn many_tasks_share_a_session<R: Runtime>() {
         let cluster = cluster(2);
         let session = session::<R>(&cluster).await;
