@@ -26,7 +26,7 @@ use crate::session::Shared;
 use crate::source::{BatchSource, BoundSource, Source, StatementSource};
 
 /// Runs one request and reads its answer.
-struct Exchange<'s, R: Runtime> {
+pub(crate) struct Exchange<'s, R: Runtime> {
     shared: &'s Shared<R>,
     call: Call<R>,
     /// Set when the schema or the keyspace has changed: the cluster follows before the caller goes on.
@@ -46,7 +46,7 @@ enum Wait {
 
 impl<'s, R: Runtime> Exchange<'s, R> {
     #[inline]
-    fn new(shared: &'s Shared<R>, unpaged: bool) -> Self {
+    pub(crate) fn new(shared: &'s Shared<R>, unpaged: bool) -> Self {
         let aim = Aim {
             unpaged,
             ..Aim::default()
@@ -60,7 +60,7 @@ impl<'s, R: Runtime> Exchange<'s, R> {
     }
 
     #[inline]
-    fn poll(
+    pub(crate) fn poll(
         &mut self,
         source: &mut impl Source,
         cx: &mut Context<'_>,

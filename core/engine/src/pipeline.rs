@@ -14,8 +14,7 @@ use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::result::QueryResult;
 use messina_core::types::ToRow;
 
-use crate::call::{Aim, Answer, Call};
-use crate::execute::read;
+use crate::execute::Exchange;
 use crate::runtime::Runtime;
 use crate::session::Shared;
 use crate::source::StatementSource;
@@ -100,7 +99,7 @@ struct Slot<'s, R: Runtime, V> {
 
 struct Request<'s, R: Runtime, V> {
     ticket: Ticket,
-    call: Call<R>,
+    exchange: Exchange<'s, R>,
     source: StatementSource<'s, V>,
 }
 
@@ -149,7 +148,7 @@ impl<'s, R: Runtime, V: ToRow> Pipeline<'s, R, V> {
         };
         slot.request = Some(Request {
             ticket,
-            call: Call::new(Aim::default()),
+            exchange: Exchange::new(self.shared, false),
             source: StatementSource::new(self.statement, values),
         });
         self.send(at);
@@ -222,7 +221,7 @@ impl<'s, R: Runtime, V: ToRow> Pipeline<'s, R, V> {
             return;
         };
         let mut cx = Context::from_waker(&slot.waker);
-        if let Poll::Ready(result) = request.poll(self.shared, &mut cx) {
+        if let Poll::Ready(result) = request.exchange.poll(&mut request.source, &mut cx) {
             let ticket = request.ticket;
             slot.request = None;
             slot.ended = Some(Completion { ticket, result });
@@ -239,7 +238,7 @@ impl<'s, R: Runtime, V: ToRow> Pipeline<'s, R, V> {
             None => slot.ended.take(),
             Some(request) => {
                 let mut cx = Context::from_waker(&slot.waker);
-                match request.poll(self.shared, &mut cx) {
+                match request.exchange.poll(&mut request.source, &mut cx) {
                     Poll::Pending => None,
                     Poll::Ready(result) => Some(Completion {
                         ticket: request.ticket,
@@ -253,17 +252,6 @@ impl<'s, R: Runtime, V: ToRow> Pipeline<'s, R, V> {
             self.free.push(at);
         }
         kept
-    }
-}
-
-impl<R: Runtime, V: ToRow> Request<'_, R, V> {
-    fn poll(
-        &mut self,
-        shared: &Shared<R>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<QueryResult, RequestError>> {
-        let read = |source: &_, answer: Answer<'_>| read(shared, source, answer);
-        self.call.poll(shared, &mut self.source, cx, read)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a request asks the allocator for, once everything is warm: a session on one thread against a simulated cluster
 //! that runs on another, so that only the driver is counted.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -109,6 +109,26 @@ impl Load {
         .await;
     }
 
+    /// Runs 64 times `each` requests from the calling task.
+    async fn push(&self, each: u32) {
+        let mut pipeline = self.session.pipeline(&self.statement).in_flight_max(64);
+        let mut completions = Vec::with_capacity(64);
+        for key in 0..64 * i64::from(each) {
+            let values = (key % 512, "sixteen letters.", &[0xab_u8; 16][..]);
+            if pipeline.push(values).is_ok() {
+                continue;
+            }
+            poll_fn(|cx| pipeline.poll_completions(cx, &mut completions)).await;
+            for completion in completions.drain(..) {
+                completion.result.expect("a write");
+            }
+            assert!(pipeline.push(values).is_ok(), "there is room again");
+        }
+        while let Some(completion) = pipeline.completion().await {
+            completion.result.expect("a write");
+        }
+    }
+
     async fn spread<W>(
         &self,
         each: u32,
@@ -169,6 +189,18 @@ fn a_warm_select_of_one_row_allocates_almost_never() {
         };
         let cost = per_request(|each| select.select(each)).await;
         figure("allocations a select", cost);
+        assert!(cost <= 0.1, "{cost} allocations");
+    });
+}
+
+#[test]
+fn a_warm_insert_of_a_pipeline_allocates_almost_never() {
+    on_one_thread(async {
+        let load = Shape::one_node()
+            .load("INSERT INTO app.kv (pk, v, data) VALUES (?, ?, ?)")
+            .await;
+        let cost = per_request(|each| load.push(each)).await;
+        figure("allocations an insert of a pipeline", cost);
         assert!(cost <= 0.1, "{cost} allocations");
     });
 }
