@@ -371,9 +371,9 @@ fn send_ready<R: Runtime>(
     let Ok(mut entry) = lane.enter(cx.waker()) else {
         return Ok(None);
     };
-    let (mut timestamp, mut is_old) = (0, false);
+    let (mut timestamp, mut now, mut is_old) = (0, 0, false);
     if ready.is_stamped() {
-        let now = entry.stamp().at(since, || {
+        now = entry.stamp().at(since, || {
             let (now, old) = shared.clock.tell(since);
             is_old = old;
             now
@@ -384,6 +384,8 @@ fn send_ready<R: Runtime>(
         .arena()
         .put_execute(|out| ready.write(out, values.block(), timestamp));
     let ticket = entry.submit(frame, ready.deadline(since));
+    // The lane is free again: what follows may take a lock, and a note may reach code of the application.
+    shared.watch_drift(timestamp, now);
     if is_old {
         shared.clock.look_again(since, &shared.runtime);
     }

@@ -372,10 +372,16 @@ impl<R: Runtime> Shared<R> {
 
     /// Returns the write timestamp of a request: the time, but later than every one before.
     pub(crate) fn timestamp(&self, now: Instant) -> i64 {
-        self.stamp(self.clock.unix_micros(now, &self.runtime))
+        let now = self.clock.unix_micros(now, &self.runtime);
+        let timestamp = self.stamp(now);
+        self.watch_drift(timestamp, now);
+        timestamp
     }
 
     /// Returns the write timestamp of a request at this time of day, in microseconds since 1970.
+    ///
+    /// [`watch_drift`](Self::watch_drift) has to look at it, where no lock is held: a note can reach code of the
+    /// application.
     #[inline]
     pub(crate) fn stamp(&self, now: i64) -> i64 {
         let mut last = self.last_timestamp.load(Ordering::Relaxed);
@@ -387,14 +393,17 @@ impl<R: Runtime> Shared<R> {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => {
-                    if MonotonicTimestamps::is_adrift(next, now) {
-                        self.note_drift(next, now);
-                    }
-                    return next;
-                }
+                Ok(_) => return next,
                 Err(current) => last = current,
             }
+        }
+    }
+
+    /// Tells operators of a timestamp that is far from the time of day it was made at.
+    #[inline]
+    pub(crate) fn watch_drift(&self, timestamp: i64, now: i64) {
+        if MonotonicTimestamps::is_adrift(timestamp, now) {
+            self.note_drift(timestamp, now);
         }
     }
 

@@ -482,11 +482,13 @@ impl ResultShape {
     /// learned, unless they could not be told apart from newer ones.
     fn after_prepare(&self, body: &PreparedBody) -> Option<Self> {
         let news = Self::of_prepared(body);
-        let keep = match (&news.columns, &news.metadata_id) {
-            (Some(_), _) => news.columns == self.columns && news.metadata_id == self.metadata_id,
-            (None, Some(_)) => self.columns.is_some(),
-            (None, None) => self.columns.is_some() && self.metadata_id.is_some(),
-        };
+        let same = news.columns == self.columns && news.metadata_id == self.metadata_id;
+        let keep = same
+            || match (&news.columns, &news.metadata_id) {
+                (Some(_), _) => false,
+                (None, Some(_)) => self.columns.is_some(),
+                (None, None) => self.columns.is_some() && self.metadata_id.is_some(),
+            };
         (!keep).then_some(news)
     }
 

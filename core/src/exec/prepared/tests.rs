@@ -529,6 +529,22 @@ pub(super) fn relearn(
     learned.expect("the same markers");
 }
 
+#[test]
+fn an_answer_that_repeats_what_is_known_leaves_a_statement_as_prepared() {
+    for (result, metadata_id) in [
+        (&[][..], None),
+        (&[][..], Some(&b"m1"[..])),
+        (&[("v", INT)][..], Some(&b"m1"[..])),
+    ] {
+        let statement = with_cell(result, metadata_id);
+        relearn(&statement, result, metadata_id);
+        assert!(
+            statement.preparation().is_as_prepared(),
+            "{result:?} {metadata_id:?}"
+        );
+    }
+}
+
 fn rows_changed(id: &[u8], columns: &[&str]) -> ResponseFrame {
     let specs: Vec<(&str, u16)> = columns.iter().map(|name| (*name, INT)).collect();
     let count = i32::try_from(columns.len()).expect("few");
