@@ -2,10 +2,11 @@
 //! How the request finds its answer is `call`'s.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use messina_core::cluster::AgreementOutcome;
 use messina_core::conn::Reply;
@@ -14,7 +15,7 @@ use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
 use messina_core::exec::batch::Batch;
 use messina_core::exec::result::QueryResult;
-use messina_core::exec::statement::Bound;
+use messina_core::exec::statement::{Bound, Choice};
 use messina_core::types::ToRow;
 
 use crate::call::{Aim, Answer, Call};
@@ -281,7 +282,7 @@ pub(crate) async fn run<R: Runtime>(
         paging_state: None,
     };
     let mut exchange = Exchange::new(shared, false);
-    std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
+    poll_fn(|cx| exchange.poll(&mut source, cx)).await
 }
 
 /// Runs a batch, after preparing the texts with values in it.
@@ -291,14 +292,53 @@ pub(crate) async fn batch<R: Runtime>(
 ) -> Result<QueryResult, RequestError> {
     batch.check()?;
     let mut batch = batch.clone();
+    bind_texts(shared, &mut batch).await?;
+    let mut source = BatchSource(Arc::new(batch));
+    let mut exchange = Exchange::new(shared, false);
+    poll_fn(|cx| exchange.poll(&mut source, cx)).await
+}
+
+/// Prepares and binds the texts with values in a batch; what is left of its limit is its limit from then on.
+async fn bind_texts<R: Runtime>(shared: &Shared<R>, batch: &mut Batch) -> Result<(), RequestError> {
+    if batch.texts_to_prepare().next().is_none() {
+        return Ok(());
+    }
+    let options = batch.options();
+    let profile = options.profile.as_ref().unwrap_or(&shared.profile);
+    let limit = options.timeout.or(profile.request_timeout);
+    let deadline = limit.and_then(|limit| shared.runtime.now().checked_add(limit));
     loop {
         let Some(text) = batch.texts_to_prepare().next().cloned() else {
             break;
         };
-        let prepared = prepare_cached(shared, text).await?;
+        let prepared = before(shared, deadline, prepare_cached(shared, text)).await?;
         batch.bind_text(&prepared)?;
     }
-    let mut source = BatchSource(Arc::new(batch));
-    let mut exchange = Exchange::new(shared, false);
-    std::future::poll_fn(|cx| exchange.poll(&mut source, cx)).await
+    if let Some(deadline) = deadline {
+        let left = deadline.saturating_duration_since(shared.runtime.now());
+        batch.options_mut().timeout = Choice::Set(left);
+    }
+    Ok(())
+}
+
+/// Waits for a part of a request, but not beyond the request's deadline.
+async fn before<R: Runtime, T>(
+    shared: &Shared<R>,
+    deadline: Option<Instant>,
+    part: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    let mut part = pin!(part);
+    let mut sleep = pin!(deadline.map(|deadline| shared.runtime.sleep_until(deadline)));
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = part.as_mut().poll(cx) {
+            return Poll::Ready(outcome);
+        }
+        match sleep.as_mut().as_pin_mut() {
+            Some(sleep) => sleep
+                .poll(cx)
+                .map(|()| Err(RequestError::new(RequestErrorKind::Expired))),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }

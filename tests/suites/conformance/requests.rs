@@ -256,6 +256,25 @@ on_each_runtime! {
     }
 
     #[test]
+    async fn the_limit_of_a_batch_counts_while_its_texts_are_prepared<R: Runtime>() {
+        let cluster = cluster(1);
+        let session = session::<R>(&cluster).await;
+        cluster.intercept(|request| match request.kind {
+            RequestKind::Prepare => Reaction::Ignore,
+            _ => Reaction::Answer,
+        });
+        let batch = Batch::unlogged()
+            .add_text("INSERT INTO app.users (id, name) VALUES (?, ?)", (1, "a"))
+            .timeout(Duration::from_millis(50));
+        let error = within(&R::current().expect("a runtime"), session.batch(&batch))
+            .await
+            .expect("not the limit of any other request")
+            .expect_err("nobody prepares the text");
+        assert!(matches!(error.kind(), RequestErrorKind::Expired), "{error:?}");
+        assert_eq!(error.fate(), Fate::NotSent);
+    }
+
+    #[test]
     async fn many_tasks_share_a_session<R: Runtime>() {
         let cluster = cluster(2);
         let session = session::<R>(&cluster).await;
