@@ -237,6 +237,8 @@ pub struct ControlPlane<H> {
 
     start: Start,
     changed: Changed,
+    /// Whether a host of a remote datacenter came or went whose place another one may take.
+    remotes_changed: bool,
     routing: Arc<Routing<H>>,
 }
 
@@ -278,6 +280,7 @@ impl<H: Clone> ControlPlane<H> {
             keyspaces: KeyspaceChanges::default(),
             start: Start::Starting,
             changed: Changed::default(),
+            remotes_changed: false,
             routing: Arc::default(),
             config,
         };

@@ -83,7 +83,7 @@ impl<H: Clone> ControlPlane<H> {
 
     /// Lets another host of a remote datacenter take the place of one whose health has changed.
     pub(super) fn pools_follow_health(&mut self) {
-        while std::mem::take(&mut self.changed.remote) {
+        while std::mem::take(&mut self.remotes_changed) {
             self.pools_follow_members();
         }
     }
@@ -368,7 +368,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         }
         member.host.state = state;
-        self.changed.remote |= !member.host.local && self.policy.remote_hosts_max().is_some();
+        self.remotes_changed |= !member.host.local && self.policy.remote_hosts_max().is_some();
         let (host_id, address) = (member.host.id, member.host.address);
         match (before, state) {
             (_, HostState::Up) => self.notify(ClusterEvent::HostUp { host_id, address }),

@@ -32,8 +32,6 @@ pub(super) struct Changed {
     pub(super) ring: bool,
     pub(super) schema: bool,
     pub(super) keyspace: bool,
-    /// Whether a host of a remote datacenter came or went whose place another one may take.
-    pub(super) remote: bool,
 }
 
 /// An owner that does not take outputs for so long misses events and is told so, instead of filling the memory.
@@ -71,11 +69,17 @@ impl<H: Clone> ControlPlane<H> {
     /// Starts due attempts, publishes what changed, and sees whether the session is ready.
     pub(super) fn settle(&mut self) {
         if self.start != Start::Over {
-            self.pools_follow_health();
+            loop {
+                self.pools_follow_health();
+                self.pools_advance();
+                // A host that cannot even be dialled has given its place to another one at once.
+                if !self.remotes_changed {
+                    break;
+                }
+            }
             if self.changed.hosts {
                 self.leave_unwanted_host();
             }
-            self.pools_advance();
         }
         self.publish();
         let news = std::mem::take(&mut self.news);

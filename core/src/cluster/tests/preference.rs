@@ -212,6 +212,29 @@ fn a_limit_of_remote_hosts_holds_while_they_come_and_go() {
     assert!(open(4) && !open(5) && !open(6));
 }
 
+/// Knows no way to one host.
+#[derive(Debug)]
+struct Hides(u8);
+
+impl AddressTranslator for Hides {
+    fn translate(&self, host: &Host) -> Option<SocketAddr> {
+        Some(host.address).filter(|own| *own != address(self.0))
+    }
+}
+
+#[test]
+fn a_remote_host_that_cannot_even_be_dialled_gives_its_place_to_the_next_one() {
+    let world = two_datacenters(|settings| {
+        settings.address_translator = Some(Arc::new(Hides(4)));
+        settings.profile.load_balancing = Arc::new(DefaultLoadBalancing {
+            datacenter_failover: true,
+            remote_hosts_max: NonZeroU16::new(1),
+            ..DefaultLoadBalancing::default()
+        });
+    });
+    assert_eq!(up(&world), [1, 2, 3, 5]);
+}
+
 #[test]
 fn an_allow_list_decides_who_is_connected_to_whatever_events_say() {
     let mut world = two_datacenters(|settings| {
