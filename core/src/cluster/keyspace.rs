@@ -45,10 +45,18 @@ impl Change {
             .iter_mut()
             .find(|known| known.node == failure.node);
         match known {
-            Some(known) if matches!(failure.cause, NodeCause::Keyspace(_)) => *known = failure,
+            Some(known) if is_refusal(&failure) => *known = failure,
             Some(_) => (),
             None => self.failures.push(failure),
         }
+    }
+}
+
+/// Says whether a node said no; one that was lost or fell silent enters the keyspace when it is back.
+fn is_refusal(failure: &NodeFailure) -> bool {
+    match &failure.cause {
+        NodeCause::Keyspace(cause) => !matches!(cause, KeyspaceCause::Timeout),
+        _ => false,
     }
 }
 
@@ -256,12 +264,7 @@ impl<H: Clone> ControlPlane<H> {
                 .refused
                 .into_iter()
                 .for_each(|conn| self.drop_data(conn));
-            let refusal = |failure: &NodeFailure| match &failure.cause {
-                NodeCause::Keyspace(cause) => !matches!(cause, KeyspaceCause::Timeout),
-                _ => false,
-            };
-            let failures: Vec<_> = change.failures.into_iter().filter(refusal).collect();
-            // A node that was lost or fell silent enters the keyspace when it is back.
+            let failures: Vec<_> = change.failures.into_iter().filter(is_refusal).collect();
             let result = match failures.is_empty() {
                 true => Ok(()),
                 false => {

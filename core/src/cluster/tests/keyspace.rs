@@ -11,7 +11,7 @@ use crate::config::session::SessionConfig;
 use crate::conn::Role;
 use crate::error::connect::{ConnectCause, ConnectError, ConnectPhase};
 use crate::error::session::{ConfigError, SessionErrorKind};
-use crate::wire::{ServerError, ServerErrorDetail};
+use crate::wire::{ResponseFrame, ServerError, ServerErrorDetail};
 
 fn change(world: &mut World, id: u64, name: &str) {
     let deadline = world.now + Duration::from_secs(5);
@@ -205,6 +205,38 @@ fn whichever_node_refuses_the_change_it_is_told_and_the_others_stay_in_it() {
             "and replaced"
         );
     }
+}
+
+/// Answers what one node was asked, each time with the next of the replies; what is left over stays open.
+fn answer_for(world: &mut World, last: u8, replies: impl IntoIterator<Item = ResponseFrame>) {
+    for reply in replies {
+        let conns: Vec<_> = world
+            .open
+            .iter()
+            .filter(|(_, at, _)| *at == address(last))
+            .map(|(conn, _, _)| *conn)
+            .collect();
+        let at = world
+            .submits
+            .iter()
+            .position(|own| conns.contains(&own.conn))
+            .expect("a request");
+        let submitted = world.submits.remove(at).expect("found");
+        world.reply_with(submitted, Ok(reply));
+    }
+}
+
+#[test]
+fn a_node_that_refused_on_one_connection_is_told_although_another_one_fell_silent() {
+    let mut world = full(2, |_| ());
+    change(&mut world, 1, "new");
+    answer_for(&mut world, 1, [error_frame(0x2200, "not here yet")]);
+    answer_for(&mut world, 2, vec![set_keyspace("new"); 4]);
+    assert!(results(&world).is_empty(), "three are silent");
+    world.tick(world.now + Duration::from_secs(5));
+    let error = world.keyspaces_used[0].1.as_ref().expect_err("one refused");
+    assert_eq!(error.failures().len(), 1, "{error}");
+    assert!(error.to_string().contains("not here yet"), "{error}");
 }
 
 #[test]
