@@ -33,7 +33,7 @@ struct Change {
     before: Option<Arc<str>>,
     waiting: BTreeSet<ConnId>,
     entered: usize,
-    refused: Vec<ConnId>,
+    refused: Vec<(ConnId, NodeCause)>,
     failures: Vec<NodeFailure>,
 }
 
@@ -122,7 +122,8 @@ impl<H: Clone> ControlPlane<H> {
     /// Sends a connection into the session's keyspace; one that is in another keyspace cannot go back to none.
     pub(super) fn enter_keyspace(&mut self, conn: ConnId, command: Option<CommandId>) {
         let Some(keyspace) = self.keyspace.clone() else {
-            return self.drop_data(conn);
+            let reason = ConnectionError::Closed(CloseReason::Surplus);
+            return self.drop_data(conn, NodeCause::Connection(reason));
         };
         // The name was checked: it has no character that would end the quotes.
         let request = Request::Query {
@@ -237,7 +238,7 @@ impl<H: Clone> ControlPlane<H> {
         }
         match answer {
             Answer::Entered => change.entered += 1,
-            Answer::Refused(_) => change.refused.push(conn),
+            Answer::Refused(cause) => change.refused.push((conn, cause)),
             Answer::Lost(_) => (),
         }
         if let Some(failure) = failure {
@@ -263,7 +264,7 @@ impl<H: Clone> ControlPlane<H> {
             change
                 .refused
                 .into_iter()
-                .for_each(|conn| self.drop_data(conn));
+                .for_each(|(conn, cause)| self.drop_data(conn, cause));
             let failures: Vec<_> = change.failures.into_iter().filter(is_refusal).collect();
             let result = match failures.is_empty() {
                 true => Ok(()),
@@ -294,7 +295,8 @@ impl<H: Clone> ControlPlane<H> {
         self.outcome(ControlOutput::KeyspaceUsed { id, result });
     }
 
-    fn drop_data(&mut self, conn: ConnId) {
+    /// Closes a connection that is not in the keyspace of the others.
+    fn drop_data(&mut self, conn: ConnId, cause: NodeCause) {
         let Some(record) = self.conns.get(conn.key()) else {
             return;
         };
@@ -302,7 +304,7 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         self.disconnect(conn, CloseReason::Surplus);
-        self.pool_lost(host, conn, NodeCause::Keyspace(KeyspaceCause::OtherAnswer));
+        self.pool_lost(host, conn, cause);
     }
 
     /// Takes note that the time of a change is over: connections that did not answer are closed.
@@ -343,7 +345,7 @@ impl<H: Clone> ControlPlane<H> {
         }
         for conn in late {
             self.queries.retain(|_, pending| pending.conn != conn);
-            self.drop_data(conn);
+            self.drop_data(conn, NodeCause::Keyspace(KeyspaceCause::Timeout));
         }
         self.keyspace_finish();
         self.keyspace_advance();

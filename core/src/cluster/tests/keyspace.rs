@@ -240,6 +240,31 @@ fn a_node_that_refused_on_one_connection_is_told_although_another_one_fell_silen
 }
 
 #[test]
+fn a_host_that_did_not_enter_the_keyspace_says_what_kept_it() {
+    let last_error = |world: &World| {
+        let host = world.routing.host(world.host(1)).expect("a host");
+        let failure = host.failure.as_ref().expect("it is down");
+        failure.cause.to_string()
+    };
+    let mut world = World::started(2);
+    change(&mut world, 1, "new");
+    answer_for(&mut world, 1, [error_frame(0x2200, "not here yet")]);
+    answer_for(&mut world, 2, [set_keyspace("new")]);
+    assert_eq!(
+        last_error(&world),
+        "entering the keyspace failed: not here yet"
+    );
+    let mut world = World::started(2);
+    change(&mut world, 1, "new");
+    answer_for(&mut world, 2, [set_keyspace("new")]);
+    world.tick(world.now + Duration::from_secs(5));
+    assert_eq!(
+        last_error(&world),
+        "entering the keyspace failed: no answer in time"
+    );
+}
+
+#[test]
 fn a_node_that_is_lost_during_the_change_is_no_error() {
     for lost in 0..3 {
         let mut world = World::started(3);
