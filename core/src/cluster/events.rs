@@ -13,14 +13,17 @@ impl<H: Clone> ControlPlane<H> {
             return;
         };
         match event {
+            ServerEvent::Topology { .. }
+                if self.config.refresh.topology_delay_max == Duration::MAX => {}
             // A node that left is known to have left; a new one's row may need a moment.
             ServerEvent::Topology {
                 change: TopologyChange::RemovedNode,
                 ..
-            } if self.config.refresh.topology_delay_max < Duration::MAX => {
-                self.topology_dirty(Duration::ZERO);
+            } => self.topology_dirty(Duration::ZERO),
+            ServerEvent::Topology { .. } => {
+                let delay = self.random_part(self.config.refresh.topology_delay_max);
+                self.topology_dirty(delay);
             }
-            ServerEvent::Topology { .. } => self.topology_dirty_soon(),
             ServerEvent::Status { up, address } => match self.members.at_address(address.ip()) {
                 Some(host) if up => self.hint_up(host),
                 Some(host) => self.hint_down(host),

@@ -255,7 +255,7 @@ impl<H: Clone> ControlPlane<H> {
             && told != id
         {
             // The address leads to another node now: its rows say to which.
-            self.topology_dirty_soon();
+            self.topology_doubted();
             self.disconnect(conn, CloseReason::AddressChanged);
             let cause = NodeCause::WrongHost { told };
             return self.pool_turn(host, |pool, now| {

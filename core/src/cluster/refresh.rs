@@ -73,6 +73,8 @@ struct SchemaRead {
 const PAGES_MAX: u32 = 10_000;
 /// The members of the largest clusters are far fewer.
 const PEERS_MAX: usize = 65_536;
+/// While the picture of the members is known to be wrong, hosts cannot be reached.
+const DOUBT_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A table full of damaged rows is worth a few lines, not one for each row.
 pub(super) const SKIPPED_NOTES_MAX: usize = 16;
 
@@ -85,12 +87,11 @@ impl<H: Clone> ControlPlane<H> {
         }
     }
 
-    /// Wants the members read again after a random part of the configured delay.
-    pub(super) fn topology_dirty_soon(&mut self) {
-        if self.config.refresh.topology_delay_max < Duration::MAX {
-            let delay = self.random_part(self.config.refresh.topology_delay_max);
-            self.topology_dirty(delay);
-        }
+    /// Wants the members read again because of what the session found out itself, whatever news are left alone.
+    pub(super) fn topology_doubted(&mut self) {
+        let delay_max = self.config.refresh.topology_delay_max.min(DOUBT_DELAY_MAX);
+        let delay = self.random_part(delay_max);
+        self.topology_dirty(delay);
     }
 
     pub(super) fn topology_begin(&mut self) {

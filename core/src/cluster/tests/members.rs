@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::frames::*;
 use super::world::*;
 use crate::config::session::{RefreshConfig, SessionConfig};
@@ -199,6 +201,23 @@ fn kinds_of_news_that_are_switched_off_cause_no_read() {
     world.run();
     assert_eq!(asked(&world, "system.peers"), 1);
     assert!(0 < asked(&world, "system_schema.keyspaces"));
+}
+
+#[test]
+fn another_node_at_an_address_is_looked_up_soon_although_news_are_switched_off() {
+    let mut settings = config(&["192.0.2.1"]);
+    settings.refresh.topology_delay_max = Duration::MAX;
+    let mut world = World::new(2, settings);
+    world.run();
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    let stray = world.connects.pop_front().expect("an attempt");
+    assert_eq!(stray.address, address(2));
+    world.asked.clear();
+    world.accept_as(stray, Some(Uuid::from_u128(99)));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(asked(&world, "system.peers"), 1);
 }
 
 #[test]
