@@ -152,9 +152,12 @@ fn what_has_nothing_to_do_with_replicas_is_treated_as_by_default() {
         error(0x2200),
         error(0x1003),
     ] {
-        for idempotent in [true, false] {
+        for (idempotent, conditional) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
             let case = Case {
                 idempotent,
+                conditional,
                 ..Case::of(&frame)
             };
             assert_eq!(lowered(&case), case.decide(&DefaultRetry), "{case:?}");

@@ -1,7 +1,7 @@
-//! A retry policy that lowers the consistency to what is still there. It has no table for the reasons that the default
-//! policy handles as well; those it treats alike.
+//! A retry policy that lowers the consistency to what is still there. It has no table for other reasons: those it
+//! leaves to the default policy.
 
-use super::{Failure, FailureClass, RetryDecision, RetryPolicy, WriteType, next_if};
+use super::{DefaultRetry, Failure, FailureClass, RetryDecision, RetryPolicy, WriteType};
 use crate::wire::consistency::Consistency;
 use crate::wire::server_error::ServerErrorDetail;
 
@@ -17,19 +17,13 @@ pub struct DowngradingRetry;
 impl RetryPolicy for DowngradingRetry {
     fn decide(&self, failure: &Failure<'_>) -> RetryDecision {
         match failure.class() {
-            FailureClass::Connection
-            | FailureClass::Full
-            | FailureClass::Expired
-            | FailureClass::Overloaded
-            | FailureClass::ServerError
-            | FailureClass::Truncate => next_if(failure.is_safe()),
-            FailureClass::Bootstrapping => RetryDecision::Next,
-            FailureClass::Unavailable | FailureClass::ReadTimeout | FailureClass::WriteTimeout
-                if !was_lowered(failure) =>
-            {
-                lower(failure)
+            FailureClass::Unavailable | FailureClass::ReadTimeout | FailureClass::WriteTimeout => {
+                match was_lowered(failure) {
+                    true => RetryDecision::Stop,
+                    false => lower(failure),
+                }
             }
-            _ => RetryDecision::Stop,
+            _ => DefaultRetry.decide(failure),
         }
     }
 
