@@ -71,7 +71,7 @@ impl AllowList {
     /// Allows the host with this address for clients and this port; untranslated.
     #[must_use]
     pub fn address(mut self, address: SocketAddr) -> Self {
-        self.addresses.insert(address);
+        self.addresses.insert(canonical(address));
         self
     }
 
@@ -83,10 +83,15 @@ impl AllowList {
     }
 }
 
+/// The same address in the one form in which it is compared.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 impl HostFilter for AllowList {
     fn allows(&self, host: &Host) -> bool {
         self.ips.contains(&host.address.ip().to_canonical())
-            || self.addresses.contains(&host.address)
+            || self.addresses.contains(&canonical(host.address))
             || self.ids.contains(&host.id)
     }
 }
@@ -109,6 +114,10 @@ mod tests {
         assert!(list.allows(&host(1, "192.0.2.1:9999")));
         assert!(list.allows(&host(1, "[::ffff:192.0.2.1]:9042")));
         assert!(list.allows(&host(2, "192.0.2.2:9042")));
+        assert!(list.allows(&host(2, "[::ffff:192.0.2.2]:9042")));
+        let mapped = "[::ffff:192.0.2.2]:9042".parse().expect("an address");
+        let list_of_mapped = AllowList::new().address(mapped);
+        assert!(list_of_mapped.allows(&host(2, "192.0.2.2:9042")));
         assert!(!list.allows(&host(2, "192.0.2.2:9999")));
         assert!(list.allows(&host(3, "192.0.2.9:9042")));
         assert!(!list.allows(&host(4, "192.0.2.9:9042")));
