@@ -1,9 +1,9 @@
 //! Owns the settings of client routes: private endpoints, by connection id, through which nodes are reached.
 //! Leaves out reading the routes and following them.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use super::session::split;
 use crate::error::session::{ClientRoutesProblem, ConfigError};
 
 /// Says through which private endpoints the nodes of a cluster are reached.
@@ -59,20 +59,15 @@ impl ClientRoutes {
                 return Some(ClientRoutesProblem::NoConnectionId { index });
             }
             if let Some(address) = endpoint.address() {
-                let address = || Arc::clone(address);
-                match kind_of(&address()) {
-                    Kind::Usable => (),
-                    Kind::Port => {
-                        return Some(ClientRoutesProblem::Port {
-                            index,
-                            address: address(),
-                        });
+                match split(address) {
+                    Ok((_, None)) => (),
+                    Ok((_, Some(_))) => {
+                        let address = Arc::clone(address);
+                        return Some(ClientRoutesProblem::Port { index, address });
                     }
-                    Kind::Neither => {
-                        return Some(ClientRoutesProblem::Address {
-                            index,
-                            address: address(),
-                        });
+                    Err(_) => {
+                        let address = Arc::clone(address);
+                        return Some(ClientRoutesProblem::Address { index, address });
                     }
                 }
             }
@@ -111,31 +106,6 @@ impl ClientRouteEndpoint {
     /// Returns the address to use instead of the ones that the server tells, if there is one.
     fn address(&self) -> Option<&Arc<str>> {
         self.address.as_ref().filter(|address| !address.is_empty())
-    }
-}
-
-enum Kind {
-    Usable,
-    Port,
-    Neither,
-}
-
-fn kind_of(address: &str) -> Kind {
-    let bare = address
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    if bare.is_some_and(|bare| bare.parse::<Ipv6Addr>().is_ok())
-        || address.parse::<IpAddr>().is_ok()
-    {
-        return Kind::Usable;
-    }
-    if address.contains(':') {
-        return Kind::Port;
-    }
-    let plain = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    match address.chars().all(plain) {
-        true => Kind::Usable,
-        false => Kind::Neither,
     }
 }
 
@@ -190,7 +160,17 @@ mod tests {
                 Some(ClientRoutesProblem::Port { index: 0, address })
             );
         }
-        for neither in [" ", "a b", "a/b", "user@host", "[ep]"] {
+        let long = "a".repeat(254);
+        for neither in [
+            " ",
+            "a b",
+            "a/b",
+            "user@host",
+            "[ep]",
+            "1.2.3",
+            "192.0.2.256",
+            &long,
+        ] {
             let address = neither.into();
             assert_eq!(
                 problem(&[("a", Some(neither))]),

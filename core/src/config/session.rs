@@ -322,7 +322,8 @@ impl From<std::net::SocketAddr> for ContactPoint {
     }
 }
 
-fn split(text: &str) -> Result<(&str, Option<&str>), ContactPointProblem> {
+/// Splits the host, a name or an address, from a port if there is one; the host is checked, the port is not.
+pub(super) fn split(text: &str) -> Result<(&str, Option<&str>), ContactPointProblem> {
     if let Some(bracketed) = text.strip_prefix('[') {
         let (host, rest) = bracketed
             .split_once(']')
