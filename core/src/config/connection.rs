@@ -47,9 +47,7 @@ impl ConnectionConfig {
             (self.handshake_timeout, "connection.handshake_timeout"),
             (self.keepalive_timeout, "connection.keepalive_timeout"),
         ] {
-            if limit.is_zero() {
-                return Err(ConfigError::Zero { setting });
-            }
+            ConfigError::if_zero(limit.is_zero(), setting)?;
         }
         if let Some(version) = self.version.filter(|version| NEWEST < *version) {
             return Err(ConfigError::VersionNotBuiltIn { version });

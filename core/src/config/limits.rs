@@ -32,15 +32,8 @@ impl Limits {
     /// # Errors
     /// A limit of zero would let nothing through.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        for (is_zero, setting) in [
-            (self.frame_bytes_max == 0, "limits.frame_bytes_max"),
-            (self.in_flight_max == 0, "limits.in_flight_max"),
-        ] {
-            if is_zero {
-                return Err(ConfigError::Zero { setting });
-            }
-        }
-        Ok(())
+        ConfigError::if_zero(self.frame_bytes_max == 0, "limits.frame_bytes_max")?;
+        ConfigError::if_zero(self.in_flight_max == 0, "limits.in_flight_max")
     }
 
     /// Returns the limit on requests on the wire that holds after clamping.

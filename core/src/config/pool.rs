@@ -48,10 +48,7 @@ impl PoolConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let zero = |is_zero: bool, setting| match is_zero {
-            true => Err(ConfigError::Zero { setting }),
-            false => Ok(()),
-        };
+        let zero = ConfigError::if_zero;
         zero(self.opening_max == 0, "pool.opening_max")?;
         zero(self.opening_per_host_max == 0, "pool.opening_per_host_max")?;
         zero(

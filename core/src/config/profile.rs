@@ -63,10 +63,7 @@ impl ExecutionProfile {
     /// # Errors
     /// A limit of zero would make every request fail; to have no limit, leave it unset.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let zero = |limit: Option<Duration>, setting| match limit {
-            Some(limit) if limit.is_zero() => Err(ConfigError::Zero { setting }),
-            _ => Ok(()),
-        };
+        let zero = |limit, setting| ConfigError::if_zero(limit == Some(Duration::ZERO), setting);
         zero(self.request_timeout, "profile.request_timeout")?;
         zero(self.attempt_timeout, "profile.attempt_timeout")
     }

@@ -124,18 +124,15 @@ impl SessionConfig {
         self.pool.check()?;
         self.reconnect.check()?;
         self.profile.check()?;
-        let zero = |limit: Option<Duration>, setting| match limit {
-            Some(limit) if limit.is_zero() => Err(ConfigError::Zero { setting }),
-            _ => Ok(()),
-        };
         if let Some(routes) = &self.client_routes {
             if self.address_translator.is_some() {
                 return Err(ConfigError::TranslatorAndRoutes);
             }
             routes.check()?;
         }
-        zero(Some(self.readiness_timeout), "readiness_timeout")?;
-        zero(self.metadata_timeout, "metadata_timeout")
+        ConfigError::if_zero(self.readiness_timeout.is_zero(), "readiness_timeout")?;
+        let is_zero = self.metadata_timeout == Some(Duration::ZERO);
+        ConfigError::if_zero(is_zero, "metadata_timeout")
     }
 }
 

@@ -114,6 +114,16 @@ pub enum ConfigError {
     SnappyNeedsVersion4,
 }
 
+impl ConfigError {
+    /// Refuses a setting that is zero.
+    pub(crate) fn if_zero(is_zero: bool, setting: &'static str) -> Result<(), Self> {
+        match is_zero {
+            true => Err(Self::Zero { setting }),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What is wrong with [`ClientRoutes`](crate::config::client_routes::ClientRoutes).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -74,10 +74,7 @@ impl ReconnectPolicy {
     /// # Errors
     /// A delay of zero would open connections without a pause, and a first delay above the greatest one is a mistake.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let zero = |delay: &Duration, setting| match delay.is_zero() {
-            true => Err(ConfigError::Zero { setting }),
-            false => Ok(()),
-        };
+        let zero = |delay: &Duration, setting| ConfigError::if_zero(delay.is_zero(), setting);
         match self {
             Self::Exponential { base, max } => {
                 zero(base, "reconnect.base")?;
