@@ -39,6 +39,10 @@ impl<H: Clone> ControlPlane<H> {
         let hosts = (0..=u16::MAX).take(self.members.slots.len()).map(HostIdx);
         for host in hosts {
             let wanted = self.wants(host);
+            if let Some(member) = self.members.get_mut(host) {
+                let before = std::mem::replace(&mut member.host.wanted, wanted);
+                self.changed.hosts |= before != wanted;
+            }
             let now = self.now;
             let Some(pool) = self.pools.get_mut(host.at()) else {
                 continue;

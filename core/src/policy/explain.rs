@@ -96,7 +96,7 @@ pub struct LeftOut {
 pub enum LeftOutCause {
     /// The host filter does not allow it.
     Filtered,
-    /// The policy of the session does not reach it, so that it has no connection.
+    /// The session wants no connection to it, because of the policy of its profile.
     NotReached,
     /// No connection to it was tried yet.
     NotTried,
@@ -169,7 +169,7 @@ impl RoutePlan {
             .filter(|(idx, host)| !targets.contains(*idx) && host.state != HostState::Removed)
             .map(|(idx, host)| LeftOut {
                 host: PlanHost::new(host, idx, replicas),
-                why: LeftOutCause::of(host, policy),
+                why: LeftOutCause::of(host),
             });
         let table = request.table.and_then(|table| routing.table(table));
         Self {
@@ -213,11 +213,11 @@ impl Place {
 }
 
 impl LeftOutCause {
-    fn of(host: &Host, policy: &dyn LoadBalancingPolicy) -> Self {
+    fn of(host: &Host) -> Self {
         match host.state {
             _ if !host.allowed => Self::Filtered,
             HostState::Up => Self::NotChosen,
-            _ if !policy.reaches(host) => Self::NotReached,
+            _ if !host.wanted => Self::NotReached,
             HostState::Unknown => Self::NotTried,
             HostState::Down | HostState::Removed => Self::Down(host.failure.clone()),
         }

@@ -64,6 +64,9 @@ pub struct Host {
     pub local_rack: bool,
     /// Whether the host filter lets us connect to it.
     pub allowed: bool,
+    /// Whether the session wants connections to it: the filter allows it, the policy of the session's profile reaches it,
+    /// and it is not beyond that policy's limit for its datacenter.
+    pub wanted: bool,
     /// The version of the server, as its tables name it.
     pub release_version: Option<Arc<str>>,
     /// Why the last attempt to connect failed or the last connection ended, while none is open.
@@ -85,6 +88,7 @@ impl Host {
             local: true,
             local_rack: false,
             allowed: true,
+            wanted: true,
             release_version: None,
             failure: None,
             next_try: None,

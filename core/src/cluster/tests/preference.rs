@@ -12,9 +12,10 @@ use crate::conn::{CloseReason, Role};
 use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
 use crate::policy::address::AddressTranslator;
+use crate::policy::explain::{LeftOutCause, RoutePlan};
 use crate::policy::host_filter::{AllowList, HostFilter};
-use crate::policy::load_balancing::DefaultLoadBalancing;
-use crate::routing::{Host, HostState};
+use crate::policy::load_balancing::{DefaultLoadBalancing, PlanRequest};
+use crate::routing::{Host, HostState, Loads};
 
 /// The last parts of the addresses of hosts for which `fits` holds.
 fn hosts(world: &World, fits: impl Fn(&Host) -> bool) -> Vec<u8> {
@@ -233,6 +234,47 @@ fn a_remote_host_that_cannot_even_be_dialled_gives_its_place_to_the_next_one() {
         });
     });
     assert_eq!(up(&world), [1, 2, 3, 5]);
+}
+
+#[derive(Debug)]
+struct Idle;
+
+impl Loads<u32> for Idle {
+    fn in_flight(&self, _: &u32) -> u32 {
+        0
+    }
+}
+
+#[test]
+fn a_plan_tells_which_hosts_the_session_keeps_no_connection_to_whatever_the_request_prefers() {
+    let mut world = with_failover(|policy| policy.remote_hosts_max = NonZeroU16::new(1));
+    lose_host(&mut world, 4);
+    let request = PlanRequest {
+        table: None,
+        token: None,
+        stable: false,
+        seed: 1,
+    };
+    let unlimited = DefaultLoadBalancing {
+        datacenter_failover: true,
+        ..DefaultLoadBalancing::default()
+    };
+    for policy in [DefaultLoadBalancing::default(), unlimited] {
+        let plan = RoutePlan::of(&request, None, &policy, &world.routing, &Idle);
+        let why = |last| {
+            let left_out = plan.left_out.iter();
+            let mut of = left_out.filter(|own| own.host.address == address(last));
+            of.next().map(|own| own.why.clone())
+        };
+        assert!(
+            matches!(why(4), Some(LeftOutCause::Down(Some(_)))),
+            "{plan}"
+        );
+        assert!(matches!(why(6), Some(LeftOutCause::NotReached)), "{plan}");
+    }
+    world.nodes[3].alive = true;
+    world.pass(Duration::from_secs(120));
+    assert_eq!(hosts(&world, |host| !host.wanted), [5, 6]);
 }
 
 #[test]

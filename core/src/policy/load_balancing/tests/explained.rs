@@ -9,6 +9,7 @@ fn an_explained_plan_tells_targets_in_order_and_why_others_are_left_out() {
     hosts[usize::from(B)].state = HostState::Down;
     hosts[usize::from(C)].allowed = false;
     hosts[usize::from(E)].state = HostState::Unknown;
+    hosts[usize::from(E)].wanted = false;
     routing.hosts = hosts.into();
     let loads = Fixed(vec![3, 0, 0, 0, 0, 0, 7]);
     let local = DefaultLoadBalancing::default();
