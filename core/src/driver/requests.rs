@@ -185,7 +185,10 @@ impl Driver {
 
     pub(super) fn keyspace_used(&mut self, request: RequestId, result: Result<(), SessionError>) {
         match self.requests.remove(&request) {
-            Some(Pending::Settling(own)) => self.answer(request, Ok(*own)),
+            Some(Pending::Settling(own)) => {
+                let answer = result.map(|()| *own).map_err(RequestError::keyspace);
+                self.answer(request, answer);
+            }
             Some(_) => self.output(DriverOutput::KeyspaceUsed { request, result }),
             None => (),
         }

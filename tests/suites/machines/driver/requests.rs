@@ -14,6 +14,7 @@ use messina_core::exec::statement::Statement;
 use messina_core::notify::ClusterEvent;
 use messina_core::routing::HostState;
 use messina_core::uuid::Uuid;
+use messina_testkit::node::{CqlError, Reaction};
 
 use super::world::{EPOCH_MICROS, World};
 
@@ -264,6 +265,30 @@ fn the_whole_session_enters_a_keyspace_by_request_or_by_statement() {
     };
     assert!(matches!(error.kind(), SessionErrorKind::Keyspace { .. }));
     world.text("SELECT k FROM u");
+}
+
+#[test]
+fn a_statement_that_enters_a_keyspace_tells_which_nodes_did_not_follow() {
+    let mut world = World::with_table(3, 2);
+    let mut entered = false;
+    world.intercept(move |request| {
+        let is_entering = request.text.is_some_and(|text| text.starts_with("USE"));
+        // The statement itself is the first one.
+        if !is_entering || !std::mem::replace(&mut entered, true) || request.node == 0 {
+            return Reaction::Answer;
+        }
+        Reaction::Refuse(CqlError::invalid("not here yet"))
+    });
+    let request = world.driver.execute(world.now, "USE ks", ());
+    let error = world.result(request).unwrap().unwrap_err();
+    let RequestErrorKind::Keyspace(own) = error.kind() else {
+        panic!("{error:?}")
+    };
+    assert!(
+        matches!(own.kind(), SessionErrorKind::KeyspaceInPart { .. }),
+        "{own:?}"
+    );
+    assert!(own.to_string().contains("not here yet"), "{own}");
 }
 
 #[test]
