@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::exec::prepared::PreparedStatement;
-use messina_core::exec::preparing::{Preparing, PreparingStep};
+use messina_core::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated};
 use messina_core::exec::ready::Defaults;
 use messina_core::exec::targets::Planned;
 use messina_core::routing::Routing;
@@ -21,27 +21,21 @@ use crate::session::Shared;
 use crate::shape::shape_cell;
 use crate::source::PrepareSource;
 
-/// How often a text is prepared anew because the keyspace changed meanwhile: a session that changes it all the time is
-/// told what the last round brought.
-const ROUNDS_MAX: u8 = 3;
-
 /// Prepares `text` as the settings say, and remembers the statement.
 pub(crate) async fn prepare<R: Runtime>(
     shared: &Shared<R>,
     text: Arc<str>,
 ) -> Result<PreparedStatement, RequestError> {
-    let mut rounds = 0;
+    let mut times = 0;
     loop {
         let routing = shared.published.snapshot();
         let outcome = Rounds::new(shared, &text, &routing).run().await;
-        rounds += 1;
-        // Nodes asked before and after a change of the keyspace have understood different statements.
-        let changed = shared.published.routing().keyspace != routing.keyspace;
-        if changed && rounds < ROUNDS_MAX {
+        times += 1;
+        let (keyspace, now) = (routing.keyspace.clone(), shared.published.routing());
+        if is_to_be_repeated(keyspace.as_ref(), now.keyspace.as_ref(), times) {
             continue;
         }
-        let (body, now) = (outcome?, shared.published.routing());
-        let keyspace = routing.keyspace.clone();
+        let body = outcome?;
         let statement = PreparedStatement::new(text, keyspace, body, &now);
         let statement = with_defaults(shared, statement.with_shape_cell(shape_cell), &now);
         shared.statements().keep(&statement);

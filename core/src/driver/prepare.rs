@@ -7,10 +7,10 @@ use super::calls::{Aim, CallId};
 use super::question::Question;
 use super::requests::Pending;
 use super::{Driver, DriverOutput, Due, RequestId};
-use crate::error::request::RequestError;
+use crate::error::request::{RequestError, RequestErrorKind};
 use crate::exec::batch::Batch;
 use crate::exec::prepared::PreparedStatement;
-use crate::exec::preparing::{Preparing, PreparingStep};
+use crate::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated};
 use crate::wire::PreparedBody;
 
 /// A statement that is being prepared.
@@ -20,6 +20,8 @@ pub(super) struct PrepareTask {
     /// Is the keyspace that its unqualified names belong to.
     keyspace: Option<Arc<str>>,
     preparing: Preparing,
+    /// Counts how often the text was prepared, this time included.
+    times: u8,
     calls: Vec<CallId>,
     armed: Option<Instant>,
     /// Is the batch that the statement belongs to, where it is not prepared for its own sake.
@@ -33,7 +35,7 @@ impl Driver {
         let result = match (self.admit(&Question::Prepare(Arc::clone(&text))), found) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(statement)) => Ok(statement),
-            (Ok(()), None) => return self.prepare_first(request, text, None),
+            (Ok(()), None) => return self.prepare_from(request, text, None, 1),
         };
         self.output(DriverOutput::Prepared { request, result });
     }
@@ -49,7 +51,7 @@ impl Driver {
                     ready = batch.bind_text(&statement).map_err(RequestError::from);
                 }
                 None if self.is_closing() => break,
-                None => return self.prepare_first(request, text, Some(batch)),
+                None => return self.prepare_from(request, text, Some(batch), 1),
             }
         }
         let question = ready.map(|()| Question::Batch(batch));
@@ -61,13 +63,20 @@ impl Driver {
         self.statements.find(keyspace, text)
     }
 
-    fn prepare_first(&mut self, request: RequestId, text: Arc<str>, batch: Option<Box<Batch>>) {
+    fn prepare_from(
+        &mut self,
+        request: RequestId,
+        text: Arc<str>,
+        batch: Option<Box<Batch>>,
+        times: u8,
+    ) {
         let routing = self.plane.routing();
         let (preparing, step) = Preparing::start(self.config.prepare_on, routing);
         let task = PrepareTask {
             text,
             keyspace: routing.keyspace.clone(),
             preparing,
+            times,
             calls: Vec::new(),
             armed: None,
             batch,
@@ -82,9 +91,14 @@ impl Driver {
         outcome: Result<PreparedBody, RequestError>,
     ) {
         let (text, keyspace) = (Arc::clone(&task.text), task.keyspace.take());
-        let batch = task.batch.take();
+        let (batch, times) = (task.batch.take(), task.times);
         self.prepare_end(request, task);
         let routing = self.plane.routing();
+        let outcome = match is_to_be_repeated(keyspace.as_ref(), routing.keyspace.as_ref(), times) {
+            true if self.is_closing() => Err(RequestError::new(RequestErrorKind::Closed)),
+            true => return self.prepare_from(request, text, batch, times.saturating_add(1)),
+            false => outcome,
+        };
         let result = outcome.map(|body| PreparedStatement::new(text, keyspace, body, routing));
         if let Ok(statement) = &result {
             self.statements.keep(statement);

@@ -4,6 +4,7 @@
 //! place, and reports each outcome. It leaves out how these travel, and statements that a node forgets later
 //! (`unprepared`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::request::{RequestError, RequestErrorKind, UnpreparedError};
@@ -127,6 +128,21 @@ impl Preparing {
         self.waiting = places.len();
         PreparingStep::Ask(places)
     }
+}
+
+/// How often a text is prepared at most because the keyspace changed meanwhile: a session that changes it all the time
+/// is told what the last time brought.
+pub const TIMES_MAX: u8 = 3;
+
+/// Says whether a text is to be prepared anew, which was prepared so many times: nodes that are asked before and after
+/// a change of the session's keyspace have understood different statements.
+#[must_use]
+pub fn is_to_be_repeated(
+    keyspace_before: Option<&Arc<str>>,
+    keyspace_now: Option<&Arc<str>>,
+    times: u8,
+) -> bool {
+    keyspace_before != keyspace_now && times < TIMES_MAX
 }
 
 fn disagreement(one: &PreparedBody, other: PreparedBody) -> RequestError {

@@ -154,3 +154,13 @@ fn without_a_connected_node_one_request_is_made_for_the_error_it_gives() {
     let error = ended(preparing.handle_outcome(refused("nobody"), &routing)).expect_err("refused");
     assert!(error.server_error().is_some(), "{error:?}");
 }
+
+#[test]
+fn a_text_is_prepared_anew_when_the_keyspace_has_changed_but_not_for_ever() {
+    let (one, same, other) = (Arc::from("ks"), Arc::from("ks"), Arc::from("other"));
+    assert!(!is_to_be_repeated(Some(&one), Some(&same), 1));
+    assert!(!is_to_be_repeated(None, None, 1));
+    assert!(is_to_be_repeated(None, Some(&one), 1));
+    assert!(is_to_be_repeated(Some(&one), Some(&other), TIMES_MAX - 1));
+    assert!(!is_to_be_repeated(Some(&one), Some(&other), TIMES_MAX));
+}

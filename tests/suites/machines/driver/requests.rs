@@ -14,7 +14,7 @@ use messina_core::exec::statement::Statement;
 use messina_core::notify::ClusterEvent;
 use messina_core::routing::HostState;
 use messina_core::uuid::Uuid;
-use messina_testkit::node::{CqlError, Reaction};
+use messina_testkit::node::{CqlError, Reaction, RequestKind};
 
 use super::world::{EPOCH_MICROS, World};
 
@@ -289,6 +289,33 @@ fn a_statement_that_enters_a_keyspace_tells_which_nodes_did_not_follow() {
         "{own:?}"
     );
     assert!(own.to_string().contains("not here yet"), "{own}");
+}
+
+#[test]
+fn a_statement_whose_keyspace_changes_while_it_is_prepared_is_prepared_anew() {
+    let mut world = World::with_table(3, 2);
+    world.administer(
+        "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    world.administer("CREATE TABLE other.t (k int PRIMARY KEY, v int)");
+    let request = world.driver.use_keyspace(world.now, "ks");
+    world.answers_to(request);
+    world.intercept(|seen| match seen.kind {
+        RequestKind::Prepare if seen.node == 2 => Reaction::Delay(Duration::from_millis(100)),
+        _ => Reaction::Answer,
+    });
+    let preparing = world
+        .driver
+        .prepare(world.now, "INSERT INTO t (k, v) VALUES (?, ?)");
+    world.settle();
+    let entering = world.driver.use_keyspace(world.now, "other");
+    assert_eq!(world.answers_to(entering).len(), 1);
+    world.pass(Duration::from_secs(2));
+    let statement = world.prepared(preparing).unwrap().unwrap();
+    assert_eq!(statement.keyspace().map(|name| &**name), Some("other"));
+    let insert = world.driver.execute(world.now, &statement, (1, 2));
+    world.pass(Duration::from_secs(2));
+    world.good(insert);
 }
 
 #[test]
