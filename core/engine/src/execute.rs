@@ -14,7 +14,7 @@ use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
 use messina_core::exec::batch::Batch;
-use messina_core::exec::result::QueryResult;
+use messina_core::exec::result::{FollowUp, QueryResult};
 use messina_core::exec::statement::{Bound, Choice};
 use messina_core::types::ToRow;
 
@@ -134,34 +134,38 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         result: Result<QueryResult, RequestError>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<QueryResult, RequestError>> {
-        match result {
-            Ok(result) if needs_settling(&result) => {
-                self.settle(result);
-                self.poll_settling(cx)
-            }
-            Ok(result) if self.unpaged => Poll::Ready(
-                result
-                    .expect_last_page()
-                    .map(|()| result)
-                    .map_err(RequestError::from),
-            ),
-            other => Poll::Ready(other),
+        let result = result?;
+        if let Some(follow_up) = result.follow_up() {
+            let wait = self.follow(follow_up);
+            return self.settle(result, wait, cx);
         }
+        if self.unpaged {
+            result.expect_last_page()?;
+        }
+        Poll::Ready(Ok(result))
     }
 
     /// Lets the cluster follow a change that this request has made.
     #[cold]
-    fn settle(&mut self, result: QueryResult) {
-        let wait = match (result.schema_change(), result.set_keyspace()) {
-            (Some(change), _) => Wait::Agreement(self.shared.follow_schema(change)),
-            (None, keyspace) => {
-                Wait::Keyspace(self.shared.follow_keyspace(keyspace.unwrap_or_default()))
-            }
-        };
+    fn follow(&self, follow_up: FollowUp<'_>) -> Wait {
+        match follow_up {
+            FollowUp::Schema(change) => Wait::Agreement(self.shared.follow_schema(change)),
+            FollowUp::Keyspace(keyspace) => Wait::Keyspace(self.shared.follow_keyspace(keyspace)),
+        }
+    }
+
+    #[cold]
+    fn settle(
+        &mut self,
+        result: QueryResult,
+        wait: Wait,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<QueryResult, RequestError>> {
         self.settling = Some(Box::new(Settling {
             result: Some(result),
             wait,
         }));
+        self.poll_settling(cx)
     }
 
     #[cold]
@@ -177,9 +181,9 @@ impl<'s, R: Runtime> Exchange<'s, R> {
                 }
             }
             Wait::Keyspace(outcome) => {
-                if let Some(Err(error)) = ready!(Pin::new(outcome).poll(cx)) {
-                    settling.result = None;
-                    return Poll::Ready(Err(RequestError::keyspace(error)));
+                let outcome = ready!(Pin::new(outcome).poll(cx));
+                if let (Some(outcome), Some(result)) = (outcome, settling.result.take()) {
+                    settling.result = Some(result.with_keyspace(outcome)?);
                 }
             }
         }
@@ -190,10 +194,6 @@ impl<'s, R: Runtime> Exchange<'s, R> {
         };
         Poll::Ready(settling.result.take().ok_or_else(late))
     }
-}
-
-fn needs_settling(result: &QueryResult) -> bool {
-    result.schema_change().is_some() || result.set_keyspace().is_some()
 }
 
 /// Reads the answer to a statement.

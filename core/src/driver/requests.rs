@@ -13,7 +13,7 @@ use crate::cluster::AgreementOutcome;
 use crate::error::request::RequestError;
 use crate::error::session::SessionError;
 use crate::exec::paging::Paging;
-use crate::exec::result::QueryResult;
+use crate::exec::result::{FollowUp, QueryResult};
 use crate::time::later;
 
 /// What an answer to the application waits for.
@@ -144,21 +144,24 @@ impl Driver {
 
     /// Lets the cluster follow a change that the request has made, before it is answered.
     fn settle(&mut self, request: RequestId, result: QueryResult, unpaged: bool) {
-        let keyspace = result.set_keyspace().map(Arc::from);
-        if let Some(change) = result.schema_change() {
-            self.plane.schema_changed(self.now, change);
-            let pending = Pending::Settling(Box::new(result));
-            self.requests.insert(request, pending);
-            self.agree(request);
-        } else if let Some(keyspace) = keyspace {
-            let pending = Pending::Settling(Box::new(result));
-            self.requests.insert(request, pending);
-            self.enter_keyspace(request, keyspace);
-        } else if unpaged && let Err(error) = result.expect_last_page() {
-            self.answer(request, Err(error.into()));
-        } else {
-            self.answer(request, Ok(result));
+        match result.follow_up() {
+            Some(FollowUp::Schema(change)) => {
+                self.plane.schema_changed(self.now, change);
+                self.agree(request);
+            }
+            Some(FollowUp::Keyspace(keyspace)) => self.enter_keyspace(request, keyspace.into()),
+            None => {
+                let whole = if unpaged {
+                    result.expect_last_page()
+                } else {
+                    Ok(())
+                };
+                let answer = whole.map(|()| result).map_err(RequestError::from);
+                return self.answer(request, answer);
+            }
         }
+        let pending = Pending::Settling(Box::new(result));
+        self.requests.insert(request, pending);
     }
 
     fn agree(&mut self, request: RequestId) {
@@ -185,10 +188,7 @@ impl Driver {
 
     pub(super) fn keyspace_used(&mut self, request: RequestId, result: Result<(), SessionError>) {
         match self.requests.remove(&request) {
-            Some(Pending::Settling(own)) => {
-                let answer = result.map(|()| *own).map_err(RequestError::keyspace);
-                self.answer(request, answer);
-            }
+            Some(Pending::Settling(own)) => self.answer(request, own.with_keyspace(result)),
             Some(_) => self.output(DriverOutput::KeyspaceUsed { request, result }),
             None => (),
         }

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use crate::cluster::AgreementOutcome;
 use crate::error::connect::Fate;
-use crate::error::request::Attempt;
+use crate::error::request::{Attempt, RequestError};
 use crate::error::result::ResultError;
+use crate::error::session::SessionError;
 use crate::error::value::{DecodeError, TypeError};
 use crate::exec::columns::PageColumns;
 use crate::exec::paging::PagingState;
@@ -33,6 +34,17 @@ pub struct QueryResult {
     body: Answer,
     extras: Option<Box<Extras>>,
     coordinator: Option<Coordinator>,
+}
+
+/// Says what a session has to follow that one of its requests has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowUp<'a> {
+    /// The schema: all nodes are to agree on it, and [`with_agreement`](QueryResult::with_agreement) tells how that
+    /// ended.
+    Schema(&'a SchemaChange),
+    /// The keyspace of one connection: all others are to enter it, and [`with_keyspace`](QueryResult::with_keyspace)
+    /// tells whether they did.
+    Keyspace(&'a str),
 }
 
 /// One page of a read: a result like any other.
@@ -330,6 +342,24 @@ impl QueryResult {
             Answer::SchemaChange(change) => Some(change),
             _ => None,
         }
+    }
+
+    /// Says what the whole session has to follow before this answer is given out, if anything.
+    #[inline]
+    pub fn follow_up(&self) -> Option<FollowUp<'_>> {
+        match &self.body {
+            Answer::Void | Answer::Rows(_) => None,
+            Answer::SetKeyspace(keyspace) => Some(FollowUp::Keyspace(keyspace)),
+            Answer::SchemaChange(change) => Some(FollowUp::Schema(change)),
+        }
+    }
+
+    /// Adds how the session's other connections entered the keyspace of this answer.
+    ///
+    /// # Errors
+    /// Not all of them did.
+    pub fn with_keyspace(self, entered: Result<(), SessionError>) -> Result<Self, RequestError> {
+        entered.map(|()| self).map_err(RequestError::keyspace)
     }
 
     /// Returns the node that answered.

@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use super::*;
-use crate::error::request::{ErrorCategory, RequestError};
+use crate::error::request::{ErrorCategory, RequestError, RequestErrorKind};
+use crate::error::session::{SessionError, SessionErrorKind};
 use crate::exec::fixtures::*;
 use crate::exec::prepared::PreparedStatement;
 use crate::wire::header::{Flags, Opcode};
@@ -120,6 +121,7 @@ fn warnings_and_the_trace_stand_beside_the_rows() {
 fn use_and_schema_statements_say_what_they_did() {
     let result = read(&Body::default().int(3).string("ks2").result());
     assert_eq!(result.set_keyspace(), Some("ks2"));
+    assert_eq!(result.follow_up(), Some(FollowUp::Keyspace("ks2")));
     let change = Body::default()
         .int(5)
         .string("CREATED")
@@ -133,6 +135,31 @@ fn use_and_schema_statements_say_what_they_did() {
         Some("ks")
     );
     assert_eq!(result.set_keyspace(), None);
+    let change = result.schema_change().expect("a change");
+    assert_eq!(result.follow_up(), Some(FollowUp::Schema(change)));
+}
+
+#[test]
+fn only_a_change_of_the_schema_or_of_the_keyspace_has_to_be_followed() {
+    let void = read(&Body::default().int(1).result());
+    assert_eq!(void.follow_up(), None);
+    let rows = read(&rows(&["k"], &[&[1]], None));
+    assert!(rows.is_rows());
+    assert_eq!(rows.follow_up(), None);
+}
+
+#[test]
+fn a_keyspace_that_not_all_have_entered_is_an_error_in_place_of_the_answer() {
+    let answer = || read(&Body::default().int(3).string("ks2").result());
+    let entered = answer().with_keyspace(Ok(())).expect("all have");
+    assert_eq!(entered.set_keyspace(), Some("ks2"));
+    let kind = SessionErrorKind::KeyspaceInPart { name: "ks2".into() };
+    let error = SessionError::new(kind, Vec::new());
+    let error = answer().with_keyspace(Err(error)).expect_err("not all");
+    assert!(
+        matches!(error.kind(), RequestErrorKind::Keyspace(_)),
+        "{error:?}"
+    );
 }
 
 #[test]
