@@ -6,13 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use messina_core::error::request::{RequestError, RequestErrorKind};
+use messina_core::error::request::RequestError;
 use messina_core::exec::prepared::PreparedStatement;
-use messina_core::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated};
+use messina_core::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated, read_prepared};
 use messina_core::exec::ready::Defaults;
 use messina_core::exec::targets::Planned;
 use messina_core::routing::Routing;
-use messina_core::wire::{PreparedBody, Response, ResultBody};
+use messina_core::wire::PreparedBody;
 
 use crate::call::{Aim, Answer, Call};
 use crate::lane::Lane;
@@ -158,16 +158,5 @@ fn call<R: Runtime>(only: Option<Planned>) -> Call<R> {
 }
 
 fn read(_source: &PrepareSource, answer: Answer<'_>) -> Result<PreparedBody, RequestError> {
-    let envelope = answer.frame.parse(answer.features);
-    let envelope =
-        envelope.map_err(|error| RequestError::new(RequestErrorKind::Protocol(error)))?;
-    match envelope.response {
-        Response::Result(ResultBody::Prepared(body)) => Ok(body),
-        _ => {
-            let opcode = answer.frame.header.opcode;
-            Err(RequestError::new(RequestErrorKind::UnexpectedAnswer {
-                opcode,
-            }))
-        }
-    }
+    read_prepared(answer.frame, answer.features)
 }

@@ -10,12 +10,11 @@ use std::time::Instant;
 use messina_core::conn::{Reply, Ticket};
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, Fate};
 use messina_core::error::request::RequestError;
+use messina_core::exec::preparing::read_prepared;
 use messina_core::exec::{AttemptId, Execution, ExecutionOutput};
 use messina_core::routing::Routing;
 use messina_core::types::EncodedValues;
-use messina_core::wire::{
-    Opcode, ProtocolFeatures, RequestOptionsRef, RequestRef, Response, ResponseFrame, ResultBody,
-};
+use messina_core::wire::{ProtocolFeatures, RequestOptionsRef, RequestRef, ResponseFrame};
 
 use crate::call::{InFlight, LaneConnections, encode};
 use crate::lane::{Lane, Refused};
@@ -243,14 +242,11 @@ fn bind(
     features: &ProtocolFeatures,
     routing: &Routing<Arc<Lane>>,
 ) -> Result<(), RequestError> {
-    if frame.header.opcode != Opcode::Result || source.announced().is_some() {
+    if source.announced().is_some() {
         return Ok(());
     }
-    let Ok(envelope) = frame.parse(features) else {
-        return Ok(());
-    };
-    let Response::Result(ResultBody::Prepared(body)) = envelope.response else {
-        return Ok(());
-    };
-    source.bind(body, routing).map_err(RequestError::from)
+    match read_prepared(frame, features) {
+        Ok(body) => source.bind(body, routing).map_err(RequestError::from),
+        Err(_) => Ok(()),
+    }
 }

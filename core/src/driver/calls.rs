@@ -11,14 +11,14 @@ use crate::cluster::{ConnId, QueryId};
 use crate::conn::{StreamKey, Ticket};
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::request::{Attempt, RequestError, RequestErrorKind};
+use crate::exec::preparing::read_prepared;
 use crate::exec::result::QueryResult;
 use crate::exec::statement::{RequestSettings, StatementOptions};
 use crate::exec::targets::Planned;
 use crate::exec::{AttemptId, Coordinator, Execution, ExecutionOutput, ExecutionPlan};
 use crate::routing::{Routing, Shard};
 use crate::wire::{
-    PreparedBody, ProtocolFeatures, Request, RequestOptionsRef, RequestRef, Response,
-    ResponseFrame, ResultBody,
+    PreparedBody, ProtocolFeatures, Request, RequestOptionsRef, RequestRef, ResponseFrame,
 };
 
 /// Says where a request is to go, beside the policy's choice.
@@ -213,7 +213,7 @@ impl Driver {
         let Some(call) = self.calls.remove(&id) else {
             return;
         };
-        let features = self.features(conn);
+        let features = self.served(conn).features;
         let checked = call.question.check();
         let sender = Sender::Call {
             call: id,
@@ -337,8 +337,9 @@ impl Driver {
         };
         call.flights.retain(|(_, own)| *own != ticket);
         call.served = served;
-        if let (true, Ok(frame)) = (preparing, &reply)
-            && let Some(body) = prepared_body(frame, &call.served.features)
+        // An answer that is no PREPARED is left to the execution.
+        if let (true, Ok(frame)) = (preparing && call.question.is_unbound(), &reply)
+            && let Ok(body) = read_prepared(frame, &call.served.features)
             && let Err(error) = call.question.bind(body, self.plane.routing())
         {
             return self.done(id, Err(error.into()));
@@ -438,10 +439,6 @@ impl Driver {
         self.cut_off_traces();
     }
 
-    fn features(&self, conn: ConnId) -> ProtocolFeatures {
-        self.served(conn).features
-    }
-
     fn served(&self, conn: ConnId) -> Served {
         let info = self.table.get(conn).and_then(|entry| entry.live()?.info());
         info.map_or_else(Served::default, |info| Served {
@@ -476,25 +473,6 @@ impl Answered {
     /// Reads the answer to a PREPARE.
     pub(super) fn read_prepared(&self) -> Result<PreparedBody, RequestError> {
         let frame = self.result.as_ref().map_err(Clone::clone)?;
-        let envelope = frame.parse(&self.features);
-        let envelope =
-            envelope.map_err(|error| RequestError::new(RequestErrorKind::Protocol(error)))?;
-        match envelope.response {
-            Response::Result(ResultBody::Prepared(body)) => Ok(body),
-            _ => {
-                let opcode = frame.header.opcode;
-                Err(RequestError::new(RequestErrorKind::UnexpectedAnswer {
-                    opcode,
-                }))
-            }
-        }
-    }
-}
-
-/// Reads the answer to a PREPARE that went ahead; any other answer is left to the execution.
-fn prepared_body(frame: &ResponseFrame, features: &ProtocolFeatures) -> Option<PreparedBody> {
-    match frame.parse(features).ok()?.response {
-        Response::Result(ResultBody::Prepared(body)) => Some(body),
-        _ => None,
+        read_prepared(frame, &self.features)
     }
 }

@@ -180,6 +180,11 @@ impl Question {
         }
     }
 
+    /// Whether values wait for the text to be prepared.
+    pub(super) const fn is_unbound(&self) -> bool {
+        matches!(self, Self::Typed(_))
+    }
+
     /// Binds the values that waited for the text to be prepared.
     pub(super) fn bind<H>(
         &mut self,

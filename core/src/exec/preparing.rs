@@ -10,7 +10,10 @@ use std::time::Duration;
 use crate::error::request::{RequestError, RequestErrorKind, UnpreparedError};
 use crate::exec::targets::Planned;
 use crate::routing::{HostIdx, Routing, Shard};
-use crate::wire::result::PreparedBody;
+use crate::wire::header::Opcode;
+use crate::wire::response::{Response, ResponseFrame};
+use crate::wire::result::{PreparedBody, ResultBody};
+use crate::wire::supported::ProtocolFeatures;
 
 /// Says on which nodes a statement is prepared before it is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -143,6 +146,28 @@ pub fn is_to_be_repeated(
     times: u8,
 ) -> bool {
     keyspace_before != keyspace_now && times < TIMES_MAX
+}
+
+/// Reads the answer to a PREPARE.
+///
+/// An answer that is no result is refused by its opcode, unread.
+///
+/// # Errors
+/// It is another answer, or breaks the protocol.
+pub fn read_prepared(
+    frame: &ResponseFrame,
+    features: &ProtocolFeatures,
+) -> Result<PreparedBody, RequestError> {
+    let opcode = frame.header.opcode;
+    if opcode == Opcode::Result {
+        let protocol = |error| RequestError::new(RequestErrorKind::Protocol(error));
+        let envelope = frame.parse(features).map_err(protocol)?;
+        if let Response::Result(ResultBody::Prepared(body)) = envelope.response {
+            return Ok(body);
+        }
+    }
+    let kind = RequestErrorKind::UnexpectedAnswer { opcode };
+    Err(RequestError::new(kind))
 }
 
 fn disagreement(one: &PreparedBody, other: PreparedBody) -> RequestError {

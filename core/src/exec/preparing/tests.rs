@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU16;
 
+use bytes::Bytes;
+
 use super::*;
 use crate::exec::fixtures::*;
 use crate::routing::{PoolView, Sharder};
@@ -163,4 +165,29 @@ fn a_text_is_prepared_anew_when_the_keyspace_has_changed_but_not_for_ever() {
     assert!(is_to_be_repeated(None, Some(&one), 1));
     assert!(is_to_be_repeated(Some(&one), Some(&other), TIMES_MAX - 1));
     assert!(!is_to_be_repeated(Some(&one), Some(&other), TIMES_MAX));
+}
+
+#[test]
+fn what_does_not_answer_a_prepare_is_refused_and_an_answer_that_is_no_result_is_not_even_read() {
+    let features = ProtocolFeatures::default();
+    let read = |frame: &ResponseFrame| read_prepared(frame, &features);
+    let body = read(&prepared_frame(b"1", &[("k", INT)], None)).expect("prepared");
+    assert_eq!(&*body.id, b"1");
+    let mut broken = overloaded();
+    broken.body = Bytes::new();
+    for (frame, opcode) in [
+        (broken, Opcode::Error),
+        (rows(&["k"], &[&[1]], None), Opcode::Result),
+    ] {
+        let error = read(&frame).expect_err("another answer");
+        let RequestErrorKind::UnexpectedAnswer { opcode: told } = error.kind() else {
+            panic!("{error:?}")
+        };
+        assert_eq!(*told, opcode);
+    }
+    let error = read(&Body::default().int(4).result()).expect_err("cut short");
+    assert!(
+        matches!(error.kind(), RequestErrorKind::Protocol(_)),
+        "{error:?}"
+    );
 }
