@@ -1,9 +1,7 @@
 //! Reads traces: the requests and pauses that the core's `TraceReading` asks for.
 
 use messina_core::error::request::RequestError;
-use messina_core::exec::statement::Statement;
 use messina_core::exec::trace::{TRACE_TIMEOUT, Trace, TraceReading, TraceStep};
-use messina_core::wire::Consistency;
 use uuid::Uuid;
 
 use crate::runtime::Runtime;
@@ -19,11 +17,8 @@ pub(crate) async fn read<R: Runtime>(
     let mut step = reading.ask();
     loop {
         step = match step {
-            TraceStep::Ask(text) => {
-                let statement = Statement::new(text)
-                    .consistency(Consistency::One)
-                    .idempotent(true);
-                let result = session.execute_unpaged(&statement, ()).await?;
+            TraceStep::Ask(statement) => {
+                let result = session.execute_unpaged(&*statement, ()).await?;
                 reading.handle_result(runtime.now(), &result)
             }
             TraceStep::Pause(until) => {

@@ -9,9 +9,7 @@ use super::question::Question;
 use super::requests::Pending;
 use super::{Driver, DriverOutput, Due, RequestId};
 use crate::error::request::{RequestError, RequestErrorKind};
-use crate::exec::statement::Statement;
 use crate::exec::trace::{TRACE_TIMEOUT, Trace, TraceReading, TraceStep};
-use crate::wire::Consistency;
 
 /// A trace that is being read.
 #[derive(Debug)]
@@ -66,11 +64,8 @@ impl Driver {
 
     fn trace_step(&mut self, request: RequestId, mut task: Box<TraceTask>, step: TraceStep) {
         match step {
-            TraceStep::Ask(text) => {
-                let statement = Statement::new(text)
-                    .consistency(Consistency::One)
-                    .idempotent(true);
-                let question = Question::Text(statement);
+            TraceStep::Ask(statement) => {
+                let question = Question::Text(*statement);
                 if let Err(error) = self.admit(&question) {
                     return self.traced(request, Err(error));
                 }

@@ -1,7 +1,7 @@
 //! Traces: what a server recorded about one request that asked for it, and how it is read.
 //!
 //! A server writes a trace down after it has answered, so the reader asks until the trace is complete. A plain value
-//! like `Execution`: its owner sends the texts as requests of their own, which are not traced.
+//! like `Execution`: its owner sends the statements as requests of their own, which are not traced.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,8 +11,10 @@ use uuid::Uuid;
 use crate::error::result::ResultError;
 use crate::error::value::DecodeError;
 use crate::exec::result::QueryResult;
+use crate::exec::statement::Statement;
 use crate::types::row::Row;
 use crate::types::value::Timestamp;
+use crate::wire::consistency::Consistency;
 
 /// What a server recorded about a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +70,8 @@ pub struct TraceReading {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceStep {
-    /// Runs this text at consistency `ONE`, untraced and unpaged, and reports the result.
-    Ask(String),
+    /// Runs this statement, unpaged and without values, and reports the result.
+    Ask(Box<Statement>),
     /// Waits until then, and asks again with [`TraceReading::ask`].
     Pause(Instant),
     /// Ends.
@@ -87,10 +89,10 @@ impl TraceReading {
         }
     }
 
-    /// Returns the text to run next.
+    /// Returns the statement to run next.
     pub fn ask(&self) -> TraceStep {
         let id = self.id;
-        TraceStep::Ask(match self.trace {
+        let text = match self.trace {
             None => format!(
                 "SELECT client, command, coordinator, duration, parameters, request, started_at \
                  FROM system_traces.sessions WHERE session_id = {id}"
@@ -98,10 +100,14 @@ impl TraceReading {
             Some(_) => format!(
                 "SELECT activity, source, source_elapsed, thread FROM system_traces.events WHERE session_id = {id}"
             ),
-        })
+        };
+        let statement = Statement::new(text)
+            .consistency(Consistency::One)
+            .idempotent(true);
+        TraceStep::Ask(Box::new(statement))
     }
 
-    /// Takes the result of the text that was asked for.
+    /// Takes the result of the statement that was asked for.
     pub fn handle_result(&mut self, now: Instant, result: &QueryResult) -> TraceStep {
         let step = match self.trace.take() {
             None => self.handle_session(now, result),

@@ -1,5 +1,7 @@
 //! Traces that are ready at once, late, or never.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::exec::fixtures::*;
 use crate::wire::response::ResponseFrame;
@@ -79,11 +81,15 @@ fn events() -> QueryResult {
 }
 
 #[track_caller]
-fn asked(step: TraceStep) -> String {
-    match step {
-        TraceStep::Ask(text) => text,
-        other => panic!("a text is expected, not {other:?}"),
-    }
+fn asked(step: TraceStep) -> Arc<str> {
+    let TraceStep::Ask(statement) = step else {
+        panic!("a statement is expected, not {step:?}")
+    };
+    // Traces are few and read again until they are there: any node will do, and any number of times.
+    let options = statement.options();
+    assert_eq!(options.consistency, Some(Consistency::One));
+    assert_eq!((options.idempotent, options.tracing), (Some(true), false));
+    Arc::clone(statement.text())
 }
 
 #[test]
