@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use messina_core::cluster::AgreementOutcome;
 use messina_core::config::profile::ExecutionProfile;
-use messina_core::config::session::{SessionConfig, check_keyspace};
+use messina_core::config::session::SessionConfig;
 use messina_core::error::request::RequestError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
 use messina_core::exec::batch::Batch;
@@ -305,10 +305,8 @@ impl<R: Runtime> Session<R> {
     /// The name cannot be that of a keyspace, or no node entered it: then the session stays where it was. Or some nodes
     /// refused, and the session is in the new keyspace.
     pub async fn use_keyspace(&self, keyspace: impl Into<Arc<str>>) -> Result<(), SessionError> {
-        let keyspace = keyspace.into();
-        check_keyspace(&keyspace)?;
         self.shared()
-            .use_keyspace(keyspace)
+            .use_keyspace(keyspace.into())
             .await
             .ok_or_else(closed)?
     }
@@ -356,7 +354,6 @@ impl<R: Runtime> Session<R> {
     }
 }
 
-/// Stands for deadlines that the platform cannot express.
 /// How long connections may take to say good-bye: closing a socket is a matter of moments.
 const CLOSING: Duration = Duration::from_secs(1);
 
