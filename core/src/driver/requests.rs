@@ -201,10 +201,12 @@ impl Driver {
             }
             Some(Pending::Preparing(task)) => self.prepare_end(request, *task),
             Some(Pending::Tracing(task)) => self.trace_end(request, *task),
-            Some(Pending::Settling(_) | Pending::Keyspace | Pending::Agreement) | None => (),
+            Some(Pending::Settling(_) | Pending::Keyspace | Pending::Agreement) => (),
+            // Nothing waits for it any more: its answer may be among the outputs, but only then.
+            None => self
+                .outputs
+                .retain(|output| output.request() != Some(request)),
         }
-        self.outputs
-            .retain(|output| output.request() != Some(request));
     }
 
     /// Counts the requests that the end of the session would cut off.
