@@ -277,8 +277,13 @@ impl Client {
             let wrote = socket.stream.write_vectored(slices);
             let now = Instant::now();
             match wrote {
+                Ok(0) => {
+                    let error = ErrorKind::WriteZero;
+                    return self.driver.handle_write_error(now, conn, error);
+                }
                 Ok(len) => self.driver.handle_transmitted(now, conn, len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) => return self.driver.handle_write_error(now, conn, error),
             }
         }
@@ -299,6 +304,7 @@ impl Client {
                 Ok(0) => return self.driver.handle_eof(now, conn),
                 Ok(len) => self.driver.handle_received(now, conn, len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) => return self.driver.handle_io_error(now, conn, error),
             }
         }
