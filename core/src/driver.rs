@@ -79,7 +79,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use self::agenda::{Agenda, Due};
-use self::calls::{Aim, Call, CallId, Flight, Reply, Served};
+use self::calls::{Call, CallId, Flight, Reply, Served};
 use self::question::Question;
 use self::requests::Pending;
 use self::table::{Table, View};
@@ -91,7 +91,7 @@ use crate::conn::Ticket;
 use crate::error::request::RequestError;
 use crate::exec::batch::Batch;
 use crate::exec::cache::StatementCache;
-use crate::exec::plan::seed_of_request;
+use crate::exec::plan::{Aim, seed_of_request};
 use crate::exec::statement::{AsStatement, Bound};
 use crate::metrics::Metrics;
 use crate::policy::explain::RoutePlan;

@@ -13,9 +13,10 @@ use messina_core::config::profile::ExecutionProfile;
 use messina_core::conn::{Reply, Ticket};
 use messina_core::error::protocol::FrameEncodeError;
 use messina_core::error::request::{Attempt, RequestError, RequestErrorKind};
+use messina_core::exec::plan::{self, Aim, profile_of};
 use messina_core::exec::prepared::Preparation;
 use messina_core::exec::ready::Ready;
-use messina_core::exec::statement::{RequestSettings, StatementOptions};
+use messina_core::exec::statement::RequestSettings;
 use messina_core::exec::straight::{STRAIGHT, first_target, goes_straight};
 use messina_core::exec::targets::{Planned, Target};
 use messina_core::exec::{Connections, Coordinator, Execution, ExecutionPlan};
@@ -41,23 +42,6 @@ pub(crate) struct Call<R: Runtime> {
     /// Set while the first node asked has it.
     straight: Option<Straight>,
     winding: Option<Box<Winding<R>>>,
-}
-
-/// Where a request is to go, beside the policy's choice.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Aim {
-    pub(crate) only: Option<Planned>,
-    pub(crate) prefer: Option<Planned>,
-    /// Whether the server may not cut the answer into pages.
-    pub(crate) unpaged: bool,
-}
-
-impl Aim {
-    /// Says whether the policy alone decides.
-    #[inline]
-    const fn is_open(&self) -> bool {
-        self.only.is_none() && self.prefer.is_none() && !self.unpaged
-    }
 }
 
 /// The answer to a request, still unread.
@@ -202,23 +186,19 @@ impl<R: Runtime> Call<R> {
         seed: u64,
         cx: &Context<'_>,
     ) -> Result<bool, RequestError> {
-        let aim = self.aim;
+        let aim = self.aim.within(source.options());
         let now = shared.runtime.now();
-        let options = source.options();
-        let profile = profile_of(shared, source);
+        let profile = profile_of(source.options(), &shared.profile);
         let mut drawn = None;
         let settings = settle(source, profile, now, aim.unpaged, || {
             *drawn.get_or_insert_with(|| shared.timestamp(now))
         });
-        let only = aim
-            .only
-            .or_else(|| options.and_then(|options| options.target));
         let routing = shared.published.routing();
         let mut scratch = EncodedValues::new();
         let encoded = source
             .encode(&routing, &mut scratch)
             .map_err(RequestError::from)?;
-        let straight = only.is_none() && aim.prefer.is_none() && source.is_plain();
+        let straight = aim.only.is_none() && aim.prefer.is_none() && source.is_plain();
         if straight && goes_straight(profile) {
             let outline = Outline {
                 since: now,
@@ -235,7 +215,7 @@ impl<R: Runtime> Call<R> {
         let mut plan = ExecutionPlan::new(source.kind(), Arc::clone(profile), settings, seed);
         (plan.table, plan.token) = (encoded.table, encoded.token);
         plan.conditional = source.is_conditional();
-        (plan.only, plan.prefer) = (only, aim.prefer);
+        (plan.only, plan.prefer) = (aim.only, aim.prefer);
         let mut execution = Execution::new(plan);
         execution.start(now, &routing, &LaneConnections(&shared.mailbox));
         self.winding = Some(Box::new(Winding::new(shared, execution)));
@@ -254,7 +234,7 @@ impl<R: Runtime> Call<R> {
         let Some(straight) = self.straight.take() else {
             return;
         };
-        let profile = profile_of(shared, source);
+        let profile = profile_of(source.options(), &shared.profile);
         let Straight {
             place,
             since,
@@ -496,17 +476,6 @@ impl Drop for InFlight {
     }
 }
 
-/// The profile that a request takes its defaults from.
-fn profile_of<'a, R: Runtime>(
-    shared: &'a Shared<R>,
-    source: &'a impl Source,
-) -> &'a Arc<ExecutionProfile> {
-    let own = source
-        .options()
-        .and_then(|options| options.profile.as_ref());
-    own.unwrap_or(&shared.profile)
-}
-
 /// Settles the options of a request that started at `since`.
 fn settle(
     source: &impl Source,
@@ -515,15 +484,15 @@ fn settle(
     unpaged: bool,
     timestamp: impl FnOnce() -> i64,
 ) -> RequestSettings {
-    let mut settings = match source.options() {
-        Some(options) => options.settle(since, profile, timestamp),
-        None => StatementOptions::default().settle(since, profile, timestamp),
-    };
-    settings.idempotent = source.is_idempotent(settings.idempotent);
-    if unpaged {
-        settings.page_size = None;
-    }
-    settings
+    let is_idempotent = |settled| source.is_idempotent(settled);
+    plan::settle(
+        source.options(),
+        profile,
+        since,
+        unpaged,
+        is_idempotent,
+        timestamp,
+    )
 }
 
 #[cold]

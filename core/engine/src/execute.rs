@@ -14,11 +14,12 @@ use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
 use messina_core::exec::batch::Batch;
+use messina_core::exec::plan::Aim;
 use messina_core::exec::result::{FollowUp, QueryResult};
 use messina_core::exec::statement::{Bound, Choice};
 use messina_core::types::ToRow;
 
-use crate::call::{Aim, Answer, Call};
+use crate::call::{Answer, Call};
 use crate::lane::Lane;
 use crate::prepare::prepare_cached;
 use crate::promise::Outcome;

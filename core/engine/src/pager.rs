@@ -14,6 +14,7 @@ use messina_core::error::result::ResultError;
 use messina_core::error::value::BindError;
 use messina_core::exec::StatementKind;
 use messina_core::exec::paging::{Paging, PagingState};
+use messina_core::exec::plan::Aim;
 use messina_core::exec::prepared::{Preparation, PreparedStatement, ResultShape};
 use messina_core::exec::result::Page;
 use messina_core::exec::statement::{
@@ -25,7 +26,7 @@ use messina_core::wire::{
     PreparedBody, ProtocolFeatures, RequestOptionsRef, RequestRef, ValuesRef,
 };
 
-use crate::call::{Aim, Call};
+use crate::call::Call;
 use crate::execute::read;
 use crate::lane::Lane;
 use crate::runtime::Runtime;

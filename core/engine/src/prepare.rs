@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use messina_core::error::request::RequestError;
+use messina_core::exec::plan::Aim;
 use messina_core::exec::prepared::PreparedStatement;
 use messina_core::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated, read_prepared};
 use messina_core::exec::ready::Defaults;
@@ -14,7 +15,7 @@ use messina_core::exec::targets::Planned;
 use messina_core::routing::Routing;
 use messina_core::wire::PreparedBody;
 
-use crate::call::{Aim, Answer, Call};
+use crate::call::{Answer, Call};
 use crate::lane::Lane;
 use crate::runtime::Runtime;
 use crate::session::Shared;

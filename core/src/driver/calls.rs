@@ -11,24 +11,15 @@ use crate::cluster::{ConnId, QueryId};
 use crate::conn::{StreamKey, Ticket};
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::request::{Attempt, RequestError, RequestErrorKind};
+use crate::exec::plan::{Aim, profile_of, settle};
 use crate::exec::preparing::read_prepared;
 use crate::exec::result::QueryResult;
-use crate::exec::statement::{RequestSettings, StatementOptions};
-use crate::exec::targets::Planned;
+use crate::exec::statement::RequestSettings;
 use crate::exec::{AttemptId, Coordinator, Execution, ExecutionOutput, ExecutionPlan};
 use crate::routing::{Routing, Shard};
 use crate::wire::{
     PreparedBody, ProtocolFeatures, Request, RequestOptionsRef, RequestRef, ResponseFrame,
 };
-
-/// Says where a request is to go, beside the policy's choice.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Aim {
-    pub(super) only: Option<Planned>,
-    pub(super) prefer: Option<Planned>,
-    /// Whether the server may not cut the answer into pages.
-    pub(super) unpaged: bool,
-}
 
 /// Names an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,24 +83,26 @@ impl Driver {
     /// Begins an exchange; its outcome comes later, never from within.
     pub(super) fn call(&mut self, owner: RequestId, question: Question, aim: Aim) -> CallId {
         let now = self.now;
-        let none = StatementOptions::default();
-        let options = question.options().unwrap_or(&none);
-        let profile = Arc::clone(options.profile.as_ref().unwrap_or(&self.profile));
+        let options = question.options();
+        let profile = profile_of(options, &self.profile);
         let clock = self.clock.unix_micros(now);
         let (timestamps, mut stamp) = (&mut self.timestamps, None);
-        let mut settings = options.settle(now, &profile, || *stamp.insert(timestamps.next(clock)));
+        let settings = settle(
+            options,
+            profile,
+            now,
+            aim.unpaged,
+            |settled| question.is_idempotent(settled),
+            || *stamp.insert(timestamps.next(clock)),
+        );
         let drifts = stamp.and_then(|stamp| self.drift.note(stamp, clock));
-        settings.idempotent = question.is_idempotent(settings.idempotent);
-        if aim.unpaged {
-            settings.page_size = None;
-        }
         let seed = self.next_seed();
         self.metrics.requests += 1;
-        let mut plan = ExecutionPlan::new(question.kind(), profile, settings, seed);
+        let aim = aim.within(options);
+        let mut plan = ExecutionPlan::new(question.kind(), Arc::clone(profile), settings, seed);
         (plan.table, plan.token) = question.route(self.plane.routing());
         plan.conditional = question.is_conditional();
-        plan.only = aim.only.or(options.target);
-        plan.prefer = aim.prefer;
+        (plan.only, plan.prefer) = (aim.only, aim.prefer);
         let call = CallId(self.metrics.requests);
         let own = Call {
             owner,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::calls::{Aim, CallId};
+use super::calls::CallId;
 use super::question::Question;
 use super::requests::Pending;
 use super::{Driver, DriverOutput, Due, RequestId};
 use crate::error::request::{RequestError, RequestErrorKind};
 use crate::exec::batch::Batch;
+use crate::exec::plan::Aim;
 use crate::exec::prepared::PreparedStatement;
 use crate::exec::preparing::{Preparing, PreparingStep, is_to_be_repeated};
 use crate::wire::PreparedBody;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::calls::{Aim, Answered, CallId};
+use super::calls::{Answered, CallId};
 use super::prepare::PrepareTask;
 use super::question::Question;
 use super::tracing::TraceTask;
@@ -13,6 +13,7 @@ use crate::cluster::AgreementOutcome;
 use crate::error::request::RequestError;
 use crate::error::session::SessionError;
 use crate::exec::paging::Paging;
+use crate::exec::plan::Aim;
 use crate::exec::result::{FollowUp, QueryResult};
 use crate::time::later;
 

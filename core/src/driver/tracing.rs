@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::calls::{Aim, Answered, CallId};
+use super::calls::{Answered, CallId};
 use super::question::Question;
 use super::requests::Pending;
 use super::{Driver, DriverOutput, Due, RequestId};
 use crate::error::request::{RequestError, RequestErrorKind};
+use crate::exec::plan::Aim;
 use crate::exec::trace::{TRACE_TIMEOUT, Trace, TraceReading, TraceStep};
 
 /// A trace that is being read.

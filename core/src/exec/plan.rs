@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::config::profile::ExecutionProfile;
 use crate::error::request::RequestError;
 use crate::exec::prepared::Preparation;
-use crate::exec::statement::RequestSettings;
+use crate::exec::statement::{RequestSettings, StatementOptions};
 use crate::exec::targets::{Planned, Target};
 use crate::routing::{Loads, Routing, Shard, TableIdx, Token};
 use crate::wire::consistency::Consistency;
@@ -62,6 +62,71 @@ impl ExecutionPlan {
             seed,
         }
     }
+}
+
+/// Says where a request is to go, beside the policy's choice, and whether its answer may come in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aim {
+    /// The only place that it may be sent to.
+    pub only: Option<Planned>,
+    /// The place to try first: the coordinator of the page before.
+    pub prefer: Option<Planned>,
+    /// Whether the server may not cut the answer into pages.
+    pub unpaged: bool,
+}
+
+impl Aim {
+    /// Says whether the policy and the options alone decide.
+    #[inline]
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.only.is_none() && self.prefer.is_none() && !self.unpaged
+    }
+
+    /// Adds the place that the request's options name, unless there is one already.
+    #[inline]
+    #[must_use]
+    pub fn within(self, options: Option<&StatementOptions>) -> Self {
+        let named = || options.and_then(|options| options.target);
+        Self {
+            only: self.only.or_else(named),
+            ..self
+        }
+    }
+}
+
+/// Finds the profile that a request takes its policies and defaults from.
+#[inline]
+#[must_use]
+pub fn profile_of<'a>(
+    options: Option<&'a StatementOptions>,
+    session: &'a Arc<ExecutionProfile>,
+) -> &'a Arc<ExecutionProfile> {
+    let own = options.and_then(|options| options.profile.as_ref());
+    own.unwrap_or(session)
+}
+
+/// Settles the options of a request that started at `since`.
+///
+/// `is_idempotent` is what the statement makes of the setting, and `timestamp` is asked at most once.
+#[inline]
+pub fn settle(
+    options: Option<&StatementOptions>,
+    profile: &ExecutionProfile,
+    since: Instant,
+    unpaged: bool,
+    is_idempotent: impl FnOnce(bool) -> bool,
+    timestamp: impl FnOnce() -> i64,
+) -> RequestSettings {
+    let mut settings = match options {
+        Some(options) => options.settle(since, profile, timestamp),
+        None => StatementOptions::default().settle(since, profile, timestamp),
+    };
+    settings.idempotent = is_idempotent(settings.idempotent);
+    if unpaged {
+        settings.page_size = None;
+    }
+    settings
 }
 
 /// Draws the random number of a session's request from its count.
@@ -204,3 +269,6 @@ impl Coordinator {
 
 /// The result that stands for an error which the retry policy chose to ignore: RESULT of kind Void.
 pub(super) const VOID: Bytes = Bytes::from_static(&[0, 0, 0, 1]);
+
+#[cfg(test)]
+mod tests;
