@@ -5,7 +5,7 @@ use std::time::Duration;
 use messina_core::cluster::AgreementOutcome;
 use messina_core::config::profile::PageSize;
 use messina_core::config::session::ReadinessRule;
-use messina_core::driver::{DriverOutput, Pages};
+use messina_core::driver::{DriverOutput, Pages, RequestId};
 use messina_core::error::request::RequestErrorKind;
 use messina_core::error::result::ResultError;
 use messina_core::error::session::{ConfigError, SessionErrorKind};
@@ -293,6 +293,31 @@ fn a_statement_that_enters_a_keyspace_tells_which_nodes_did_not_follow() {
 
 #[test]
 fn a_statement_whose_keyspace_changes_while_it_is_prepared_is_prepared_anew() {
+    let (mut world, preparing) = preparing_while_the_keyspace_changes();
+    world.pass(Duration::from_secs(2));
+    let statement = world.prepared(preparing).unwrap().unwrap();
+    assert_eq!(statement.keyspace().map(|name| &**name), Some("other"));
+    let insert = world.driver.execute(world.now, &statement, (1, 2));
+    world.pass(Duration::from_secs(2));
+    world.good(insert);
+}
+
+#[test]
+fn a_statement_that_would_be_prepared_anew_is_refused_once_the_session_is_closing() {
+    let (mut world, preparing) = preparing_while_the_keyspace_changes();
+    world
+        .driver
+        .close(world.now, world.now + Duration::from_secs(1));
+    world.pass(Duration::from_secs(2));
+    let error = world.prepared(preparing).unwrap().unwrap_err();
+    assert!(
+        matches!(error.kind(), RequestErrorKind::Closed),
+        "{error:?}"
+    );
+}
+
+/// A text that one node answers late, after the session has entered another keyspace.
+fn preparing_while_the_keyspace_changes() -> (World, RequestId) {
     let mut world = World::with_table(3, 2);
     world.administer(
         "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -310,12 +335,7 @@ fn a_statement_whose_keyspace_changes_while_it_is_prepared_is_prepared_anew() {
     world.settle();
     let entering = world.driver.use_keyspace(world.now, "other");
     assert_eq!(world.answers_to(entering).len(), 1);
-    world.pass(Duration::from_secs(2));
-    let statement = world.prepared(preparing).unwrap().unwrap();
-    assert_eq!(statement.keyspace().map(|name| &**name), Some("other"));
-    let insert = world.driver.execute(world.now, &statement, (1, 2));
-    world.pass(Duration::from_secs(2));
-    world.good(insert);
+    (world, preparing)
 }
 
 #[test]
