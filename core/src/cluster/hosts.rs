@@ -13,7 +13,7 @@ use crate::config::session::ReadinessRule;
 use crate::conn::Address;
 use crate::error::session::{ConfigError, NodeCause, SessionErrorKind};
 use crate::notify::{ClusterEvent, Note};
-use crate::policy::load_balancing::PolicyDescription;
+use crate::policy::load_balancing::as_default;
 use crate::routing::{HostIdx, Partitioner};
 
 impl<H: Clone> ControlPlane<H> {
@@ -195,7 +195,7 @@ impl<H: Clone> ControlPlane<H> {
     /// Tells of datacenters that are named for failover and do not exist.
     fn remote_datacenters_looked_for(&mut self) {
         let policy = Arc::clone(&self.policy);
-        let PolicyDescription::Default(policy) = policy.description() else {
+        let Some(policy) = as_default(&*policy) else {
             return;
         };
         let known = self.datacenters();

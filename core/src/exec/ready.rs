@@ -3,7 +3,6 @@
 //!
 //! This module leaves out the values, and everything that differs from one request to the next.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::exec::prepared::Preparation;
 use crate::exec::statement::StatementOptions;
 use crate::exec::targets::Target;
 use crate::exec::{Connections, Planned};
-use crate::policy::load_balancing::{DefaultLoadBalancing, PlanRequest, RoutingView};
+use crate::policy::load_balancing::{DefaultLoadBalancing, PlanRequest, RoutingView, as_default};
 use crate::routing::Routing;
 use crate::types::encode::EncodedValues;
 use crate::wire::FrameHeader;
@@ -116,9 +115,7 @@ impl Ready {
             before + 8 * usize::from(timestamp.is_some()) + usize::from(features.tablets_v2);
         let (head, tail) = frame.split_at_checked(frame.len().checked_sub(tail_len)?)?;
         Some(Self {
-            balancing: (&*profile.load_balancing as &dyn Any)
-                .downcast_ref::<DefaultLoadBalancing>()
-                .cloned(),
+            balancing: as_default(&*profile.load_balancing).cloned(),
             timeout: options.timeout.or(profile.request_timeout),
             stable: preparation.is_conditional() || settings.consistency.is_serial(),
             stamped,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::load_balancing::{
-    ClusterView, LoadBalancingPolicy, PlanRequest, PolicyDescription, RoutingView,
+    ClusterView, LoadBalancingPolicy, PlanRequest, RoutingView, as_default,
 };
 use crate::config::profile::ExecutionProfile;
 use crate::error::session::NodeFailure;
@@ -184,9 +184,9 @@ impl RoutePlan {
 }
 
 fn name(policy: &dyn LoadBalancingPolicy) -> String {
-    match policy.description() {
-        PolicyDescription::Default(_) => "default".into(),
-        PolicyDescription::Custom { name } => name.into(),
+    match as_default(policy) {
+        Some(_) => "default".into(),
+        None => policy.name().into(),
     }
 }
 

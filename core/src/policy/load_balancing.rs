@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use messina_core::policy::load_balancing::{
-//!     ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, Planned, PlanRequest, PolicyDescription, Targets,
+//!     ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, Planned, PlanRequest, Targets,
 //! };
 //! use messina_core::routing::{Host, HostIdx, HostState};
 //!
@@ -45,8 +45,8 @@
 //!         self.others.reaches(host)
 //!     }
 //!
-//!     fn description(&self) -> PolicyDescription<'_> {
-//!         PolicyDescription::Custom { name: "newer-first" }
+//!     fn name(&self) -> &str {
+//!         "newer-first"
 //!     }
 //! }
 //! ```
@@ -94,26 +94,16 @@ pub trait LoadBalancingPolicy: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns what the policy is to people. Servers are told its name and nothing else, if it is not the default policy
-    /// itself: by default the name of its type.
-    fn description(&self) -> PolicyDescription<'_> {
-        PolicyDescription::Custom {
-            name: super::short_type_name(std::any::type_name::<Self>()),
-        }
+    /// Returns the one thing that people and servers are told of a policy that is not the default one: the name of its
+    /// type unless it says otherwise. No configured value belongs into it.
+    fn name(&self) -> &str {
+        super::short_type_name(std::any::type_name::<Self>())
     }
 }
 
-/// What a load-balancing policy is to people and to the configuration report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PolicyDescription<'a> {
-    /// The default policy, with its settings.
-    Default(&'a DefaultLoadBalancing),
-    /// A user's policy; nothing but its name is reported.
-    Custom {
-        /// The name.
-        name: &'a str,
-    },
+/// Returns the default policy if it is that one itself: one that wraps or imitates it may do anything.
+pub(crate) fn as_default(policy: &dyn LoadBalancingPolicy) -> Option<&DefaultLoadBalancing> {
+    (policy as &dyn Any).downcast_ref()
 }
 
 /// The request to find targets for.
@@ -275,10 +265,6 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
 
     fn remote_hosts_max(&self) -> Option<NonZeroU16> {
         self.remote_hosts_max
-    }
-
-    fn description(&self) -> PolicyDescription<'_> {
-        PolicyDescription::Default(self)
     }
 }
 

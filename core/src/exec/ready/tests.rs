@@ -3,7 +3,7 @@ use crate::config::profile::PageSize;
 use crate::exec::fixtures::*;
 use crate::exec::prepared::PreparedStatement;
 use crate::exec::targets::Planned;
-use crate::policy::load_balancing::{ClusterView, LoadBalancingPolicy, PolicyDescription};
+use crate::policy::load_balancing::{ClusterView, LoadBalancingPolicy};
 use crate::policy::speculative::SpeculativePolicy;
 use crate::types::encode::RowWriter;
 use crate::types::row::ToRow;
@@ -180,8 +180,8 @@ impl LoadBalancingPolicy for Pretends {
 
     fn rest(&self, _: &PlanRequest, _: &dyn ClusterView, _: &mut crate::exec::targets::Targets) {}
 
-    fn description(&self) -> PolicyDescription<'_> {
-        PolicyDescription::Default(&self.0)
+    fn name(&self) -> &str {
+        self.0.name()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{DriverConfigFacts, Json, Object, limit, millis};
 use crate::config::session::SessionConfig;
 use crate::policy::host_filter::{DatacenterFilter, HostFilter};
 use crate::policy::latency::LatencyPause;
-use crate::policy::load_balancing::{DefaultLoadBalancing, LoadBalancingPolicy, PolicyDescription};
+use crate::policy::load_balancing::{DefaultLoadBalancing, LoadBalancingPolicy, as_default};
 use crate::policy::reconnect::ReconnectPolicy;
 use crate::policy::retry::{
     BackoffRetry, DefaultRetry, DowngradingRetry, FallthroughRetry, LimitedRetry, RetryPolicy,
@@ -91,14 +91,9 @@ fn with_backoff(policy: &BackoffRetry) -> Object {
 pub(super) fn load_balancing(facts: &DriverConfigFacts<'_>) -> Object {
     let preference = Preference::of(facts);
     let policy: &dyn LoadBalancingPolicy = &*facts.session.profile.load_balancing;
-    let described = match (policy as &dyn Any).downcast_ref::<DefaultLoadBalancing>() {
+    let described = match as_default(policy) {
         Some(policy) if policy.token_aware => token_aware(policy, &preference),
-        Some(_) => custom(std::any::type_name::<DefaultLoadBalancing>()),
-        None => match policy.description() {
-            PolicyDescription::Custom { name } => custom(name),
-            // It passes on what a policy inside of it says of itself, and need not do what that one does.
-            PolicyDescription::Default(_) => custom(""),
-        },
+        _ => custom(policy.name()),
     };
     Object::new()
         .with("policy", described)

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::policy::load_balancing::{
-    ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, PlanRequest, Planned,
-    PolicyDescription, Targets,
+    ClusterView, DefaultLoadBalancing, LoadBalancingPolicy, PlanRequest, Planned, Targets,
 };
 use crate::policy::reconnect::{ReconnectDelays, ReconnectPolicy};
 use crate::policy::retry::{
@@ -64,11 +63,11 @@ impl LoadBalancingPolicy for Secret<DefaultLoadBalancing> {
         self.inner.rest(request, cluster, targets);
     }
 
-    fn description(&self) -> PolicyDescription<'_> {
+    fn name(&self) -> &str {
         match self.name {
             Some("panic") => panic!("the password is hunter2"),
-            Some(name) => PolicyDescription::Custom { name },
-            None => self.inner.description(),
+            Some(name) => name,
+            None => self.inner.name(),
         }
     }
 }
@@ -182,7 +181,7 @@ fn a_policy_of_the_applications_own_is_a_name_and_nothing_else() {
     };
     check(&balancing(Some("nearest")), load_balancing("nearest"));
     check(&balancing(Some("")), load_balancing("unknown"));
-    check(&balancing(None), load_balancing("unknown"));
+    check(&balancing(None), load_balancing("DefaultLoadBalancing"));
 }
 
 #[test]
