@@ -280,10 +280,6 @@ impl RetryPolicy for DefaultRetry {
             | FailureClass::Protocol => RetryDecision::Stop,
         }
     }
-
-    fn name(&self) -> &'static str {
-        "standard-error-aware"
-    }
 }
 
 /// Hands every error to the caller; only a request that never left still goes to the next target.
@@ -297,10 +293,6 @@ impl RetryPolicy for FallthroughRetry {
             FailureClass::Connection | FailureClass::Full | FailureClass::Expired
         );
         next_if(of_the_way && failure.fate == Fate::NotSent)
-    }
-
-    fn name(&self) -> &'static str {
-        "fallthrough"
     }
 }
 

@@ -26,10 +26,6 @@ impl RetryPolicy for DowngradingRetry {
             _ => DefaultRetry.decide(failure),
         }
     }
-
-    fn name(&self) -> &'static str {
-        "downgrading"
-    }
 }
 
 /// Whether the request was repeated because too few replicas took part: that is done once.

@@ -29,10 +29,6 @@ impl RetryPolicy for LimitedRetry {
             (true, false) => RetryDecision::Next,
         }
     }
-
-    fn name(&self) -> &'static str {
-        "limited"
-    }
 }
 
 /// Repeats a request as [`LimitedRetry`] does, after pauses that double from one to the next.
@@ -86,10 +82,6 @@ impl RetryPolicy for BackoffRetry {
             (true, true) => RetryDecision::SameAfter(self.pause(failure)),
             (true, false) => RetryDecision::NextAfter(self.pause(failure)),
         }
-    }
-
-    fn name(&self) -> &'static str {
-        "backoff"
     }
 }
 
