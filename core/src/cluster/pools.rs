@@ -36,8 +36,7 @@ impl<H: Clone> ControlPlane<H> {
             let pool = Pool::new(self.now, Arc::clone(&self.config), seed);
             self.pools.push(pool);
         }
-        let hosts = (0..=u16::MAX).take(self.members.slots.len()).map(HostIdx);
-        for host in hosts {
+        for host in HostIdx::all().take(self.pools.len()) {
             let wanted = self.wants(host);
             if let Some(member) = self.members.get_mut(host) {
                 let before = std::mem::replace(&mut member.host.wanted, wanted);
@@ -397,11 +396,9 @@ impl<H: Clone> ControlPlane<H> {
 
     /// Drops every connection and every wish for one.
     pub(super) fn pools_shut_down(&mut self) {
-        for at in 0..self.pools.len() {
-            if let Ok(host) = u16::try_from(at).map(HostIdx) {
-                self.pool_off(host, CloseReason::SessionClosed);
-                self.set_state(host, HostState::Down, None);
-            }
+        for host in HostIdx::all().take(self.pools.len()) {
+            self.pool_off(host, CloseReason::SessionClosed);
+            self.set_state(host, HostState::Down, None);
         }
         self.budget.clear();
     }

@@ -215,7 +215,7 @@ impl Members {
 
     /// The current members.
     pub(super) fn current(&self) -> impl Iterator<Item = (HostIdx, &Member)> {
-        let all = (0..=u16::MAX).map(HostIdx).zip(&self.slots);
+        let all = HostIdx::all().zip(&self.slots);
         all.filter(|(_, member)| member.host.state != HostState::Removed)
     }
 
@@ -252,15 +252,15 @@ impl Members {
                 None => self.add(found, &mut changes),
             }
         }
-        for (at, member) in self.slots.iter_mut().enumerate().take(seen.len()) {
-            if seen[at] || member.host.state == HostState::Removed {
+        for ((idx, member), seen) in HostIdx::all().zip(&mut self.slots).zip(seen) {
+            if seen || member.host.state == HostState::Removed {
                 continue;
             }
             member.host.state = HostState::Removed;
             changes.ring |= !member.tokens.is_empty();
             member.tokens = Arc::new([]);
             member.reached = None;
-            changes.removed.extend(u16::try_from(at).ok().map(HostIdx));
+            changes.removed.push(idx);
         }
         changes
     }

@@ -163,8 +163,7 @@ impl RoutePlan {
                 in_flight: view.in_flight(planned.host, planned.shard),
             })
         };
-        let left_out = (0..=u16::MAX)
-            .map(HostIdx)
+        let left_out = HostIdx::all()
             .zip(routing.hosts.iter())
             .filter(|(idx, host)| !targets.contains(*idx) && host.state != HostState::Removed)
             .map(|(idx, host)| LeftOut {

@@ -410,7 +410,7 @@ impl DefaultLoadBalancing {
 }
 
 fn indexes(hosts: &[Host]) -> impl Iterator<Item = HostIdx> {
-    (0..=u16::MAX).take(hosts.len()).map(HostIdx)
+    HostIdx::all().take(hosts.len())
 }
 
 /// Says whether requests may be sent to a host now.

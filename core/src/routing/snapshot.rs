@@ -19,6 +19,12 @@ pub use crate::pool::view::PoolView;
 pub struct HostIdx(pub u16);
 
 impl HostIdx {
+    /// Every index there can be, in order.
+    #[inline]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..=u16::MAX).map(Self)
+    }
+
     /// The index for slices.
     #[must_use]
     pub fn at(self) -> usize {
@@ -219,11 +225,9 @@ impl<H> Routing<H> {
     /// Finds a current member by its identity; a scan, for rare use.
     #[must_use]
     pub fn host_by_id(&self, id: Uuid) -> Option<HostIdx> {
-        let at = self
-            .hosts
-            .iter()
-            .position(|host| host.id == id && host.state != HostState::Removed)?;
-        u16::try_from(at).ok().map(HostIdx)
+        let mut all = HostIdx::all().zip(self.hosts.iter());
+        let found = all.find(|(_, host)| host.id == id && host.state != HostState::Removed);
+        found.map(|(idx, _)| idx)
     }
 
     /// Says whether any host is connected to shard by shard.
