@@ -407,7 +407,7 @@ impl Outline {
         let request = PlanRequest {
             table: encoded.table,
             token: encoded.token,
-            stable: source.is_conditional() || settings.consistency.is_serial(),
+            stable: PlanRequest::is_stable(source.is_conditional(), settings.consistency),
             seed: self.seed,
         };
         let connections = LaneConnections(&shared.mailbox);

@@ -324,7 +324,7 @@ impl<H: Clone> Execution<H> {
         PlanRequest {
             table: self.plan.table,
             token: self.plan.token,
-            stable: self.plan.conditional || self.plan.settings.consistency.is_serial(),
+            stable: PlanRequest::is_stable(self.plan.conditional, self.plan.settings.consistency),
             seed: self.plan.seed,
         }
     }

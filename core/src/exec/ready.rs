@@ -117,7 +117,7 @@ impl Ready {
         Some(Self {
             balancing: as_default(&*profile.load_balancing).cloned(),
             timeout: options.timeout.or(profile.request_timeout),
-            stable: preparation.is_conditional() || settings.consistency.is_serial(),
+            stable: PlanRequest::is_stable(preparation.is_conditional(), settings.consistency),
             stamped,
             layout: ExecuteLayout::of(features),
             head: padded(head)?,

@@ -122,7 +122,7 @@ impl RoutePlan {
         let request = PlanRequest {
             table: bound.statement().table(routing),
             token: bound.token(),
-            stable: bound.statement().is_conditional() || consistency.is_serial(),
+            stable: PlanRequest::is_stable(bound.statement().is_conditional(), consistency),
             seed,
         };
         let policy = &*profile.load_balancing;

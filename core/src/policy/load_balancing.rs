@@ -62,6 +62,7 @@ use std::sync::Arc;
 
 pub use crate::exec::targets::{Planned, Targets};
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, Token};
+use crate::wire::consistency::Consistency;
 
 /// Orders the hosts for a request.
 ///
@@ -117,6 +118,16 @@ pub struct PlanRequest {
     pub stable: bool,
     /// The random number of this request.
     pub seed: u64,
+}
+
+impl PlanRequest {
+    /// Says whether a request wants its replicas in the order of the ring: its statement is conditional, or it reads at a
+    /// serial consistency.
+    #[inline]
+    #[must_use]
+    pub const fn is_stable(conditional: bool, consistency: Consistency) -> bool {
+        conditional || consistency.is_serial()
+    }
 }
 
 /// What a policy sees of the cluster.
