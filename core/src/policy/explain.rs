@@ -14,6 +14,7 @@ use crate::config::profile::ExecutionProfile;
 use crate::error::session::NodeFailure;
 use crate::exec::statement::Bound;
 use crate::exec::targets::{Planned, Targets};
+use crate::routing::status::place;
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, Token};
 
 /// Where a request would go now, and why.
@@ -256,9 +257,8 @@ impl fmt::Display for RoutePlan {
 
 impl fmt::Display for PlanHost {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = |part: &Option<Arc<str>>| part.clone().unwrap_or_else(|| "?".into());
-        let (datacenter, rack) = (part(&self.datacenter), part(&self.rack));
-        write!(out, "{} ({datacenter}, {rack})", self.address)?;
+        let place = place(self.datacenter.as_deref(), self.rack.as_deref());
+        write!(out, "{} {place}", self.address)?;
         match self.replica {
             Some(at) => write!(out, ", replica {}", at + 1),
             None => Ok(()),

@@ -89,16 +89,17 @@ impl<H> Routing<H> {
     }
 }
 
+/// Names where a host is, for people.
+pub(crate) fn place(datacenter: Option<&str>, rack: Option<&str>) -> String {
+    let (datacenter, rack) = (datacenter.unwrap_or("?"), rack.unwrap_or("?"));
+    format!("({datacenter}, {rack})")
+}
+
 impl fmt::Display for HostStatus {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
-        let name = |name: &Option<Arc<str>>| name.clone().unwrap_or_else(|| "?".into());
-        let (datacenter, rack) = (name(&host.datacenter), name(&host.rack));
-        write!(
-            out,
-            "{} ({datacenter}, {rack}) {}",
-            host.address, host.state
-        )?;
+        let place = place(host.datacenter.as_deref(), host.rack.as_deref());
+        write!(out, "{} {place} {}", host.address, host.state)?;
         if !host.allowed {
             out.write_str(", not allowed by the host filter")?;
         }
