@@ -203,7 +203,8 @@ impl PlanHost {
 }
 
 impl Place {
-    fn of(host: &Host) -> Self {
+    #[inline]
+    pub(super) fn of(host: &Host) -> Self {
         match (host.local, host.local_rack) {
             (true, true) => Self::LocalRack,
             (true, false) => Self::LocalDatacenter,

@@ -60,6 +60,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use super::explain::Place;
 pub use crate::exec::targets::{Planned, Targets};
 use crate::routing::{Host, HostIdx, HostState, Loads, Routing, Shard, TableIdx, Token};
 use crate::wire::consistency::Consistency;
@@ -249,19 +250,19 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
                 random.below(replicas.len())
             };
             let (before, after) = replicas.split_at(turn);
-            for own in DISTANCES {
+            for own in PLACES {
                 let turned = after.iter().chain(before).copied();
-                let group = turned.filter(|idx| match self.distance(hosts, *idx) {
-                    Some(Distance::LocalRack) if request.stable => own == Distance::Local,
-                    distance => distance == Some(own),
+                let group = turned.filter(|idx| match self.place(hosts, *idx) {
+                    Some(Place::LocalRack) if request.stable => own == Place::LocalDatacenter,
+                    place => place == Some(own),
                 });
                 group.for_each(|idx| targets.push(planned(idx, request, cluster)));
             }
         }
         let turn = random.below(hosts.len());
-        for own in DISTANCES {
+        for own in PLACES {
             let turned = indexes(hosts).skip(turn).chain(indexes(hosts).take(turn));
-            let group = turned.filter(|idx| self.distance(hosts, *idx) == Some(own));
+            let group = turned.filter(|idx| self.place(hosts, *idx) == Some(own));
             group.for_each(|idx| targets.push(planned(idx, request, cluster)));
         }
     }
@@ -279,16 +280,12 @@ impl LoadBalancingPolicy for DefaultLoadBalancing {
     }
 }
 
-/// How far a host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Distance {
-    LocalRack,
-    Local,
-    Remote,
-}
-
-/// The distances, near ones first.
-const DISTANCES: [Distance; 3] = [Distance::LocalRack, Distance::Local, Distance::Remote];
+/// The places of hosts, near ones first.
+const PLACES: [Place; 3] = [
+    Place::LocalRack,
+    Place::LocalDatacenter,
+    Place::RemoteDatacenter,
+];
 
 impl DefaultLoadBalancing {
     /// Chooses as [`first`](LoadBalancingPolicy::first) does, in a view whose type is known where it is used.
@@ -303,7 +300,7 @@ impl DefaultLoadBalancing {
             false => &[],
         };
         if let [only] = *replicas
-            && self.distance(cluster.hosts(), only).is_some()
+            && self.place(cluster.hosts(), only).is_some()
         {
             return Some(planned(only, request, cluster));
         }
@@ -330,18 +327,12 @@ impl DefaultLoadBalancing {
         host.map(|host| planned(host, request, cluster))
     }
 
-    /// How far a host is; nothing for one that must not be tried now.
+    /// How near a host is; nothing for one that must not be tried now.
     #[inline]
-    fn distance(&self, hosts: &[Host], idx: HostIdx) -> Option<Distance> {
-        let host = hosts.get(idx.at())?;
-        if !serves(host) {
-            return None;
-        }
-        match (host.local, host.local_rack) {
-            (true, true) => Some(Distance::LocalRack),
-            (true, false) => Some(Distance::Local),
-            (false, _) => self.admits(hosts, host, idx).then_some(Distance::Remote),
-        }
+    fn place(&self, hosts: &[Host], idx: HostIdx) -> Option<Place> {
+        let host = hosts.get(idx.at()).filter(|host| serves(host))?;
+        let place = Place::of(host);
+        (place != Place::RemoteDatacenter || self.admits(hosts, host, idx)).then_some(place)
     }
 
     /// Says whether a host of another datacenter is among those that may be tried.
@@ -374,9 +365,9 @@ impl DefaultLoadBalancing {
     ) -> Option<HostIdx> {
         let mut remote = None;
         for idx in group {
-            match self.distance(hosts, idx) {
-                Some(Distance::LocalRack | Distance::Local) => return Some(idx),
-                Some(Distance::Remote) => remote = remote.or(Some(idx)),
+            match self.place(hosts, idx) {
+                Some(Place::LocalRack | Place::LocalDatacenter) => return Some(idx),
+                Some(Place::RemoteDatacenter) => remote = remote.or(Some(idx)),
                 None => (),
             }
         }
@@ -394,17 +385,17 @@ impl DefaultLoadBalancing {
     ) -> Option<HostIdx> {
         let hosts = cluster.hosts();
         let mut drawn: [Option<HostIdx>; 2] = [None, None];
-        let mut nearest = Distance::Remote;
+        let mut nearest = Place::RemoteDatacenter;
         let mut seen = 0;
         for idx in group {
-            let Some(distance) = self.distance(hosts, idx) else {
+            let Some(place) = self.place(hosts, idx) else {
                 continue;
             };
-            if nearest < distance {
+            if nearest < place {
                 continue;
             }
-            if distance < nearest {
-                (nearest, seen, drawn) = (distance, 0, [None, None]);
+            if place < nearest {
+                (nearest, seen, drawn) = (place, 0, [None, None]);
             }
             let slot = if seen < 2 {
                 seen
