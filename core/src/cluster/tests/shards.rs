@@ -15,6 +15,7 @@ use crate::notify::Note;
 use crate::routing::Shard;
 
 const PORT: u16 = 19_042;
+const TLS_PORT: u16 = 19_142;
 
 /// A world of nodes with four shards, of which the control connection gets the first one.
 pub(super) fn sharded(
@@ -482,6 +483,30 @@ fn a_port_that_is_translated_is_not_used_for_shards_unless_asked_for() {
         world.nodes[0].sharding.tls_port = Some(19_043);
         world.run();
         assert_eq!(to_port(&world, PORT), count, "{setting:?}");
+    }
+}
+
+#[cfg(feature = "ring")]
+#[test]
+fn with_encryption_shards_are_reached_through_the_encrypted_port_alone() {
+    use std::sync::Arc;
+
+    let plan = || {
+        let time = Arc::new(rustls::time_provider::DefaultTimeProvider);
+        // A plan in which nothing is set but how certificates are checked, as little as there can be.
+        let plan = crate::conn::tls::TlsPlan::builder(time).dangerous_accept_any_certificate();
+        plan.build().expect("a provider is built in")
+    };
+    for (encrypted, expected) in [(true, (0, 3)), (false, (3, 0))] {
+        let mut world = sharded(1, Some(PORT), |config| {
+            if encrypted {
+                config.encryption = plan().into();
+            }
+        });
+        world.nodes[0].sharding.tls_port = Some(TLS_PORT);
+        world.run();
+        let dialled = (to_port(&world, PORT), to_port(&world, TLS_PORT));
+        assert_eq!(dialled, expected, "encrypted: {encrypted}");
     }
 }
 

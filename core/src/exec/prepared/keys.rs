@@ -30,7 +30,7 @@ fn statement(
     PreparedStatement::new("INSERT".into(), Some("ks1".into()), body, &known())
 }
 
-/// Knows a table `t` in each of two keyspaces.
+/// Knows a table `t` in each of two keyspaces, and is in the first of them.
 fn known() -> Routing<u32> {
     let table = |keyspace: &str| TableRouting {
         keyspace: keyspace.into(),
@@ -39,6 +39,7 @@ fn known() -> Routing<u32> {
         placement: None,
     };
     let mut known = routing(1, &[]);
+    known.keyspace = Some("ks1".into());
     known.tables = [table("ks1"), table("ks2")].into();
     known.table_order = [TableIdx(0), TableIdx(1)].into();
     known
@@ -104,12 +105,14 @@ fn a_part_of_a_key_longer_than_a_signed_length_is_hashed_with_its_whole_length()
 #[test]
 fn a_write_is_routed_by_the_table_of_its_markers_in_the_keyspace_it_names() {
     let markers = [("k", ColumnType::Int), ("v", ColumnType::Text)];
-    let write = statement("ks2", &markers, &[0]);
-    assert_eq!(
-        write.table(&known()),
-        Some(TableIdx(1)),
-        "not that of the session's keyspace"
-    );
+    for (keyspace, table) in [("ks1", TableIdx(0)), ("ks2", TableIdx(1))] {
+        let write = statement(keyspace, &markers, &[0]);
+        assert_eq!(write.table(&known()), Some(table), "{keyspace}");
+        // Nor does it follow the session to another keyspace.
+        let mut elsewhere = known();
+        elsewhere.keyspace = Some("ks2".into());
+        assert_eq!(write.table(&elsewhere), Some(table), "{keyspace}");
+    }
     let without_markers = statement("ks2", &[], &[]);
     assert_eq!(without_markers.table(&known()), None);
 }

@@ -60,19 +60,6 @@ fn a_write_that_a_replica_has_is_an_empty_success_under_the_lowering_policy() {
     );
 }
 
-#[test]
-fn every_page_starts_at_the_consistency_of_the_statement() {
-    for _page in 0..3 {
-        let mut drive = lowering(Consistency::All);
-        assert_eq!(sent_at(&drive.start()), (0, Consistency::All));
-        assert_eq!(
-            sent_at(&drive.answer(unavailable(1))),
-            (0, Consistency::One)
-        );
-        done(drive.answer(rows(&["a"], &[&[1]], Some(b"more"))));
-    }
-}
-
 /// Goes on twice, then ignores.
 #[derive(Debug)]
 struct IgnoreAfter(u16);

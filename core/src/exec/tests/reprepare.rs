@@ -6,13 +6,44 @@ use std::time::Duration;
 
 use crate::conn::CloseReason;
 use crate::error::connect::{AttemptErrorKind, ConnectionError, Fate};
-use crate::error::request::{RequestErrorKind, UnpreparedError};
+use crate::error::request::{RequestError, RequestErrorKind, UnpreparedError};
 use crate::error::value::BindError;
 use crate::exec::StatementKind;
 use crate::exec::fixtures::*;
 use crate::exec::statement::Choice;
 use crate::wire::header::{FrameHeader, ProtocolVersion};
 use crate::wire::response::ResponseFrame;
+
+/// Starts the request that `setup` describes for the prepared statement `id`.
+fn started(id: &[u8], setup: Setup) -> Drive {
+    let kind = StatementKind::Prepared(preparation(id));
+    let mut drive = Drive::new(Setup { kind, ..setup });
+    assert_eq!(sent_to(&drive.start()), 0);
+    drive
+}
+
+/// The same up to the first node's answer that it does not know the statement.
+fn forgotten(id: &[u8], setup: Setup) -> Drive {
+    let mut drive = started(id, setup);
+    let seen = drive.answer(unprepared(id));
+    assert!(matches!(seen[..], [Seen::Prepare { to: 0, .. }]));
+    drive
+}
+
+fn written() -> Setup {
+    Setup {
+        idempotent: false,
+        ..Setup::default()
+    }
+}
+
+#[track_caller]
+fn cause(error: &RequestError) -> &UnpreparedError {
+    match error.kind() {
+        RequestErrorKind::Unprepared(cause) => cause,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[test]
 fn a_forgotten_statement_is_prepared_again_on_the_same_node() {
@@ -38,19 +69,10 @@ fn a_forgotten_statement_is_prepared_again_on_the_same_node() {
 
 #[test]
 fn a_statement_that_stays_unknown_ends_the_request() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", Setup::default());
     drive.answer(prepared_frame(b"id", &[], None));
     let error = failed(drive.answer(unprepared(b"id")));
-    let RequestErrorKind::Unprepared(cause) = error.kind() else {
-        panic!("{error:?}")
-    };
-    assert_eq!(*cause, UnpreparedError::Again { id: bytes(b"id") });
+    assert_eq!(*cause(&error), UnpreparedError::Again { id: bytes(b"id") });
 }
 
 #[test]
@@ -65,11 +87,8 @@ fn a_foreign_id_is_an_error_without_a_prepare() {
         });
         drive.start();
         let error = failed(drive.answer(unprepared(b"\x02")));
-        let RequestErrorKind::Unprepared(cause) = error.kind() else {
-            panic!("{error:?}")
-        };
         assert_eq!(
-            cause.to_string(),
+            cause(&error).to_string(),
             "the server misses statement 02, which is not part of the request"
         );
     }
@@ -77,19 +96,10 @@ fn a_foreign_id_is_an_error_without_a_prepare() {
 
 #[test]
 fn a_changed_id_is_an_error_that_names_both() {
-    let kind = StatementKind::Prepared(preparation(b"\xaa\xbb"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"\xaa\xbb"));
+    let mut drive = forgotten(b"\xaa\xbb", Setup::default());
     let error = failed(drive.answer(prepared_frame(b"\xcc\xdd", &[], None)));
-    let RequestErrorKind::Unprepared(cause) = error.kind() else {
-        panic!("{error:?}")
-    };
     assert_eq!(
-        cause.to_string(),
+        cause(&error).to_string(),
         "the statement had id aabb and has id ccdd after it was prepared again, as it is when the keyspace in use \
          changed meanwhile; prepare it anew"
     );
@@ -101,7 +111,6 @@ fn a_statement_whose_markers_have_other_types_now_is_neither_executed_nor_ever_b
     let kind = StatementKind::Prepared(Arc::clone(statement.preparation()));
     let mut drive = Drive::new(Setup {
         kind,
-        idempotent: true,
         ..Setup::default()
     });
     statement.bind((1, "a")).expect("the values fit");
@@ -112,10 +121,10 @@ fn a_statement_whose_markers_have_other_types_now_is_neither_executed_nor_ever_b
     let answer = Body::default().int(4).short_bytes(b"id");
     let answer = answer.int(1).int(2).int(1).short(0).columns(&markers);
     let error = failed(drive.answer(answer.int(4).int(0).columns(&[]).result()));
-    let RequestErrorKind::Unprepared(cause) = error.kind() else {
-        panic!("{error:?}")
-    };
-    assert_eq!(*cause, UnpreparedError::MarkersChanged { id: bytes(b"id") });
+    assert_eq!(
+        *cause(&error),
+        UnpreparedError::MarkersChanged { id: bytes(b"id") }
+    );
     for values in [statement.bind((1, "a")), statement.clone().bind(("a", 1))] {
         assert!(matches!(values, Err(BindError::Outdated)), "{values:?}");
     }
@@ -124,19 +133,14 @@ fn a_statement_whose_markers_have_other_types_now_is_neither_executed_nor_ever_b
 #[test]
 fn a_statement_of_another_keyspace_is_refused_before_it_is_prepared_there() {
     for in_use in [Some("ks2"), None] {
-        let kind = StatementKind::Prepared(preparation(b"id"));
-        let mut setup = Setup {
-            kind,
-            ..Setup::default()
-        };
+        let mut setup = Setup::default();
         setup.routing.keyspace = in_use.map(Arc::from);
-        let mut drive = Drive::new(setup);
-        drive.start();
+        let mut drive = started(b"id", setup);
         let error = failed(drive.answer(unprepared(b"id")));
-        let RequestErrorKind::Unprepared(UnpreparedError::KeyspacesDiffer {
+        let UnpreparedError::KeyspacesDiffer {
             prepared_in,
             in_use: named,
-        }) = error.kind()
+        } = cause(&error)
         else {
             panic!("{error:?}")
         };
@@ -156,22 +160,16 @@ fn a_batch_with_a_statement_of_another_keyspace_is_refused_as_well() {
     let mut drive = Drive::new(setup);
     drive.start();
     let error = failed(drive.answer(unprepared(b"1")));
-    assert!(matches!(
-        error.kind(),
-        RequestErrorKind::Unprepared(UnpreparedError::KeyspacesDiffer { .. })
-    ));
+    let differ = |cause: &UnpreparedError| matches!(cause, UnpreparedError::KeyspacesDiffer { .. });
+    assert!(differ(cause(&error)), "{error:?}");
 }
 
 #[test]
 fn in_version_5_the_keyspace_travels_with_the_statement_wherever_the_session_is() {
-    let mut setup = Setup {
-        kind: StatementKind::Prepared(preparation(b"id")),
-        ..Setup::default()
-    };
+    let mut setup = Setup::default();
     setup.features.version = ProtocolVersion::V5;
     setup.routing.keyspace = Some("ks2".into());
-    let mut drive = Drive::new(setup);
-    drive.start();
+    let mut drive = started(b"id", setup);
     let v5 = |frame: ResponseFrame| {
         let header = FrameHeader {
             version: 5,
@@ -192,13 +190,7 @@ fn in_version_5_the_keyspace_travels_with_the_statement_wherever_the_session_is(
 
 #[test]
 fn a_statement_that_became_invalid_ends_with_the_servers_words() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", Setup::default());
     let error = failed(drive.answer(error(0x2200)));
     assert_eq!(error.server_error().map(|error| error.code), Some(0x2200));
     assert!(!error.is_retryable());
@@ -206,14 +198,7 @@ fn a_statement_that_became_invalid_ends_with_the_servers_words() {
 
 #[test]
 fn a_refused_prepare_leaves_the_next_target_because_nothing_was_executed() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        idempotent: false,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", written());
     assert_eq!(sent_to(&drive.answer(overloaded())), 1);
     done(drive.answer(void()));
     assert_eq!(drive.execution.attempts()[0].fate, Fate::Answered);
@@ -221,14 +206,7 @@ fn a_refused_prepare_leaves_the_next_target_because_nothing_was_executed() {
 
 #[test]
 fn a_connection_that_breaks_while_preparing_again_leaves_the_next_target() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        idempotent: false,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", written());
     assert_eq!(sent_to(&drive.lose(broken(), Fate::MaybeApplied)), 1);
     // The next node may have forgotten it as well.
     assert!(matches!(
@@ -239,14 +217,7 @@ fn a_connection_that_breaks_while_preparing_again_leaves_the_next_target() {
 
 #[test]
 fn a_connection_that_ends_before_the_prepare_arrives_leaves_the_same_node_to_be_told() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut drive = Drive::new(Setup {
-        kind,
-        idempotent: false,
-        ..Setup::default()
-    });
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", written());
     let aged = AttemptErrorKind::Connection(ConnectionError::Closed(CloseReason::Aged));
     assert_eq!(sent_to(&drive.lose(aged, Fate::NotSent)), 0);
     // The node still does not know the statement: its PREPARE never came.
@@ -260,15 +231,9 @@ fn a_connection_that_ends_before_the_prepare_arrives_leaves_the_same_node_to_be_
 
 #[test]
 fn the_deadline_spans_preparing_again() {
-    let kind = StatementKind::Prepared(preparation(b"id"));
-    let mut setup = Setup {
-        kind,
-        ..Setup::default()
-    };
+    let mut setup = Setup::default();
     setup.options.timeout = Choice::Set(Duration::from_millis(100));
-    let mut drive = Drive::new(setup);
-    drive.start();
-    drive.answer(unprepared(b"id"));
+    let mut drive = forgotten(b"id", setup);
     drive.now = drive.start + Duration::from_millis(100);
     let error = failed(drive.lose(AttemptErrorKind::Expired, Fate::MaybeApplied));
     assert!(matches!(error.kind(), RequestErrorKind::Expired));

@@ -142,13 +142,22 @@ fn limits_in_time_are_whole_milliseconds_and_absent_where_there_are_none() {
 
 #[test]
 fn time_limits_of_requests_are_no_limits_of_sockets_which_there_are_none_of() {
-    let mut session = plain();
-    session.profile.request_timeout = Some(MS);
-    session.profile.attempt_timeout = Some(MS);
-    session.connection.keepalive_interval = Some(MS);
-    let document = parsed(&facts(&session));
-    for group in ["read", "write", "heartbeat"] {
-        assert_eq!(document.pointer(&format!("/connection/{group}")), None);
+    let change = |session: &mut SessionConfig| {
+        session.profile.request_timeout = Some(MS);
+        session.profile.attempt_timeout = Some(MS);
+        session.connection.handshake_timeout = MS;
+        session.connection.keepalive_interval = Some(MS);
+        session.connection.keepalive_timeout = MS;
+    };
+    // The limit of requests is told as such, and nothing else of the document changes.
+    shows(change, &[("/query/defaults/request/timeout-ms", json!(1))]);
+    let mut changed = plain();
+    change(&mut changed);
+    for session in [plain(), changed] {
+        let document = parsed(&facts(&session));
+        for group in ["read", "write", "heartbeat"] {
+            assert_eq!(document.pointer(&format!("/connection/{group}")), None);
+        }
     }
 }
 

@@ -290,13 +290,25 @@ fn a_rack_of_nodes_without_tokens_takes_no_place_of_a_replica() {
 }
 
 #[test]
-fn a_datacenter_that_nobody_is_in_does_not_slow_a_large_ring_down() {
+fn a_datacenter_that_nobody_is_in_has_no_node_to_look_at_however_large_the_ring() {
     let hosts: Vec<Host> = (0..100).map(|at| host(at, "dc1", "r")).collect();
-    let entries = (0..25_600_i64)
-        .map(|at| (Token(at), HostIdx(u16::try_from(at % 100).expect("small"))))
-        .collect();
+    let owners: Vec<HostIdx> = (0..25_600).map(|at| HostIdx(at % 100)).collect();
+    let factors = [("dc1".into(), 3), ("ghost".into(), 3)];
+    let mut walk = Walk::network(&factors, &owners, &hosts);
+    for position in (0..owners.len()).rev() {
+        walk.step(position, position);
+    }
+    // The nodes that are looked at for a position are those of the chains, each once.
+    let looks = |group: &Group| {
+        std::iter::successors(group.head, |host| walk.links[host.at()].1)
+            .take(1_000)
+            .count()
+    };
+    let looks: Vec<usize> = walk.groups.iter().map(looks).collect();
+    assert_eq!(looks, [100, 0]);
+    let entries = (0..).map(Token).zip(owners).collect();
     let ghost = Strategy::NetworkTopology {
-        factors: vec![("dc1".into(), 3), ("ghost".into(), 3)],
+        factors: factors.to_vec(),
     };
     let ring = Ring::new(entries, &hosts, &[ghost, network("dc1", 200)]);
     assert_eq!(

@@ -113,6 +113,72 @@ fn delays_between_attempts_to_connect_are_those_that_are_waited() {
 }
 
 #[test]
+fn some_policy_of_connecting_again_is_always_told_and_never_a_number_of_attempts() {
+    let every = [
+        ReconnectPolicy::default(),
+        ReconnectPolicy::Exponential { base: MS, max: MS },
+        ReconnectPolicy::Exponential {
+            base: Duration::ZERO,
+            max: Duration::ZERO,
+        },
+        ReconnectPolicy::Exponential {
+            base: Duration::MAX,
+            max: Duration::MAX,
+        },
+        ReconnectPolicy::Constant {
+            delay: Duration::ZERO,
+        },
+        ReconnectPolicy::Constant {
+            delay: Duration::MAX,
+        },
+        ReconnectPolicy::Custom(Arc::new(JitterPolicy)),
+        ReconnectPolicy::Custom(Arc::new(secret(None, ()))),
+    ];
+    for policy in every {
+        let mut session = plain();
+        session.reconnect = policy;
+        let document = parsed(&facts(&session));
+        let told = document.pointer("/connection/reconnection/policy");
+        let told = told.and_then(Value::as_object).expect("a policy");
+        let keys: Vec<&str> = told.keys().map(String::as_str).collect();
+        // Keys of JSON come in the order of the alphabet here.
+        let all: &[&str] = match told["type"].as_str() {
+            Some("exponential") => &["base-ms", "max-ms", "type"],
+            Some("constant") => &["delay-ms", "type"],
+            Some("custom") => &["name", "type"],
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(keys, all, "{:?}", session.reconnect);
+    }
+}
+
+#[test]
+fn the_default_policy_is_told_to_draw_and_to_look_at_requests_whatever_its_settings() {
+    let mut other = DefaultLoadBalancing::default();
+    other.datacenter_failover = true;
+    other.remote_hosts_max = NonZeroU16::new(2);
+    other.remote_datacenters = Some(["dc2".into()].into());
+    let mut closed = DefaultLoadBalancing::default();
+    closed.datacenter_failover = true;
+    closed.remote_datacenters = Some([].into());
+    for policy in [DefaultLoadBalancing::default(), other, closed] {
+        for (datacenter, rack) in [(None, None), (Some("dc1"), None), (Some("dc1"), Some("r1"))] {
+            let mut session = plain();
+            session.profile.load_balancing = Arc::new(policy.clone());
+            session.local_datacenter = datacenter.map(Into::into);
+            session.local_rack = rack.map(Into::into);
+            let document = parsed(&facts(&session));
+            let told = document.pointer("/query/load-balancing/policy");
+            let told = told.expect("a policy");
+            assert_eq!(told["type"], "token-aware");
+            assert_eq!(told["load-distribution"], "shuffle", "{policy:?}");
+            let ordering = json!({ "signals": ["in-flight-requests"] });
+            assert_eq!(told["adaptive-ordering"], ordering, "{policy:?}");
+        }
+    }
+}
+
+#[test]
 fn a_policy_of_the_applications_own_is_a_name_and_nothing_else() {
     let policy = |group: &str, name: &str, gone: &[&str]| {
         let mut expected = vec![
