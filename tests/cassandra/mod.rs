@@ -20,7 +20,7 @@ mod java;
 mod lease;
 mod node;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,9 +75,15 @@ impl Cassandra {
 
     /// The addresses of all nodes as `host:port`, also of those that are stopped.
     pub fn contact_points(&self) -> Vec<String> {
+        let addresses = self.addresses();
+        addresses.iter().map(SocketAddr::to_string).collect()
+    }
+
+    /// The addresses of all nodes, in their order, also of those that are stopped.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes
             .iter()
-            .map(|node| format!("{}:{}", node.address(), files::CQL_PORT))
+            .map(|node| SocketAddr::from((node.address(), files::CQL_PORT)))
             .collect()
     }
 

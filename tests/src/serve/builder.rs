@@ -19,6 +19,7 @@ pub struct SimulatedClusterBuilder {
     port: Option<u16>,
     shard_aware: bool,
     proxied: bool,
+    cql: Vec<String>,
     #[cfg(feature = "tls")]
     tls: Option<super::Tls>,
 }
@@ -117,16 +118,37 @@ impl SimulatedClusterBuilder {
         self
     }
 
-    /// Replaces all settings but the ports and encryption.
+    /// Runs these CQL statements on the new cluster, one after the other, as an administrator would: keyspaces, tables,
+    /// rows (default: none). Those of several calls follow each other.
+    ///
+    /// ```
+    /// use messina_testkit::SimulatedCluster;
+    ///
+    /// let cluster = SimulatedCluster::builder()
+    ///     .cql([
+    ///         "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+    ///         "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
+    ///     ])
+    ///     .start()?;
+    /// # Ok::<(), messina_testkit::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn cql(mut self, statements: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.cql.extend(statements.into_iter().map(Into::into));
+        self
+    }
+
+    /// Replaces all settings but the ports, encryption and the statements that are run.
     #[must_use]
     pub fn config(mut self, config: ClusterConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Starts the cluster; every node listens when this returns.
+    /// Starts the cluster; every node listens when this returns, and the statements that were given have been run.
     ///
-    /// Errors: a description that makes no sense, no port that is free on every address, no thread.
+    /// Errors: a description that makes no sense, no port that is free on every address, a statement that the cluster
+    /// refuses, no thread.
     pub fn start(self) -> Result<SimulatedCluster, StartError> {
         self.check()?;
         let unix_micros = SystemTime::now()
@@ -158,6 +180,13 @@ impl SimulatedClusterBuilder {
             listeners.extend(found.into_iter().map(|listening| (kind, listening)));
         }
         let port = cluster.port(PortKind::Normal).unwrap_or(0);
+        for cql in &self.cql {
+            let run = cluster.execute(Instant::now(), cql);
+            run.map_err(|source| StartError::Cql {
+                cql: cql.clone(),
+                source,
+            })?;
+        }
         let poll = Poll::new().map_err(StartError::Thread)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(StartError::Thread)?;
         let (commands, inbox) = channel();

@@ -246,6 +246,14 @@ pub enum StartError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The cluster refuses a statement that it was to be set up with.
+    #[error("the cluster refuses {cql:?}")]
+    Cql {
+        /// The statement.
+        cql: String,
+        /// What a client would be told.
+        source: CqlError,
+    },
     /// The thread or its poll instance could not be created.
     #[error("cannot start the thread of the cluster")]
     Thread(#[source] io::Error),

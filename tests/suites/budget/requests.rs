@@ -35,19 +35,16 @@ impl Shape {
     }
 
     pub(crate) fn start(&self) -> SimulatedCluster {
-        let cluster = SimulatedCluster::builder()
+        SimulatedCluster::builder()
             .nodes(self.nodes)
             .shards(self.shards)
             .shard_aware_port(true)
+            .cql([
+                "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+                "CREATE TABLE app.kv (pk bigint PRIMARY KEY, v text, data blob)",
+            ])
             .start()
-            .expect("loopback addresses");
-        for cql in [
-            "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
-            "CREATE TABLE app.kv (pk bigint PRIMARY KEY, v text, data blob)",
-        ] {
-            cluster.execute(cql).expect("valid CQL");
-        }
-        cluster
+            .expect("loopback addresses and valid CQL")
     }
 
     pub(crate) async fn load(&self, text: &str) -> Load {

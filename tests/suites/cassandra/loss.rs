@@ -15,11 +15,7 @@ async fn a_session_goes_on_without_a_lost_node_and_uses_it_again_when_it_is_back
         return;
     }
     let mut cassandra = started.unwrap();
-    let addresses: Vec<SocketAddr> = cassandra
-        .contact_points()
-        .iter()
-        .map(|address| address.parse().unwrap())
-        .collect();
+    let addresses = cassandra.addresses();
     // The second node is told to nobody: the session finds it in the tables of the first.
     let builder = Session::builder().contact_point(addresses[0].to_string());
     let session = builder.local_datacenter("dc1").build().await.unwrap();

@@ -81,11 +81,7 @@ impl Told {
 
 impl Load {
     async fn start(cassandra: &Cassandra) -> Self {
-        let addresses: Vec<SocketAddr> = cassandra
-            .contact_points()
-            .iter()
-            .map(|address| address.parse().unwrap())
-            .collect();
+        let addresses = cassandra.addresses();
         // The others are told to nobody: the session finds them in the tables of the first.
         let builder = Session::builder().contact_point(addresses[0].to_string());
         let session = builder.local_datacenter("dc1").build().await.unwrap();

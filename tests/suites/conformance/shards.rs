@@ -8,19 +8,16 @@ use messina_testkit::SimulatedCluster;
 use crate::on_each_runtime;
 
 fn sharded(shard_aware_port: bool) -> SimulatedCluster {
-    let cluster = SimulatedCluster::builder()
+    SimulatedCluster::builder()
         .nodes(2)
         .shards(5)
         .shard_aware_port(shard_aware_port)
+        .cql([
+            "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+            "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
+        ])
         .start()
-        .expect("loopback addresses");
-    for cql in [
-        "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
-        "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
-    ] {
-        cluster.execute(cql).expect("valid CQL");
-    }
-    cluster
+        .expect("loopback addresses and valid CQL")
 }
 
 async fn complete<R: Runtime>(cluster: &SimulatedCluster) -> Session<R> {
