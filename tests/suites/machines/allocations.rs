@@ -17,7 +17,7 @@ use messina_core::wire::{
 };
 use messina_testkit::peer::ScriptedPeer;
 
-use crate::connection::{Cable, plan};
+use crate::connection::{Cable, STEPS_MAX, plan};
 
 struct Counting;
 
@@ -148,7 +148,8 @@ impl Loop {
             )
             .expect("an open connection takes requests");
         }
-        loop {
+        for writes in 0.. {
+            assert!(writes < STEPS_MAX, "the connection writes without end");
             let mut slices = [IoSlice::new(&[]); 4];
             let count = conn.poll_transmit(&mut slices);
             if count == 0 {
@@ -161,6 +162,11 @@ impl Loop {
         while !rest.is_empty() {
             let window = conn.recv_buffer();
             let len = window.len().min(rest.len());
+            assert!(
+                0 < len,
+                "the connection reads no more: {:?}",
+                conn.poll_output()
+            );
             window[..len].copy_from_slice(&rest[..len]);
             conn.handle_received(*now, len);
             rest = &rest[len..];

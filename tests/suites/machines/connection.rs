@@ -16,6 +16,9 @@ use messina_core::wire::{
 };
 use messina_testkit::peer::{Reply, ScriptedPeer, refusal};
 
+/// What does not come to rest within so many steps is caught in a loop.
+pub(crate) const STEPS_MAX: usize = 100_000;
+
 /// A connection and its peer, joined by a cable that a test can cut into pieces.
 pub(crate) struct Cable {
     pub(crate) conn: Connection,
@@ -37,7 +40,7 @@ impl Cable {
 
     /// Carries bytes both ways until nothing moves, in pieces of random lengths up to `piece`.
     pub(crate) fn run(&mut self, random: &mut Random, piece: usize) {
-        loop {
+        for _ in 0..STEPS_MAX {
             let mut slices = [IoSlice::new(&[]); 4];
             let count = self.conn.poll_transmit(&mut slices);
             let mut sent: Vec<u8> = slices[..count].concat_slices();
@@ -67,6 +70,7 @@ impl Cable {
                 return;
             }
         }
+        panic!("the cable does not come to rest");
     }
 
     pub(crate) fn settle(&mut self) -> Vec<ConnectionOutput> {
@@ -223,7 +227,11 @@ fn a_thousand_requests_find_their_answers_over_a_cable_cut_anywhere() {
         let mut asked = 0;
         let mut answered = vec![false; 1_000];
         let mut done = 2;
+        let mut rounds = 0;
         while answered.iter().any(|answered| !answered) {
+            rounds += 1;
+            let missing = answered.iter().filter(|answered| !**answered).count();
+            assert!(rounds < 10_000, "{missing} requests are never answered");
             for _ in 0..random.index(80) {
                 if asked < 1_000 {
                     cable.query(asked, &format!("ask {asked}"));
