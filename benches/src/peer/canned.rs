@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::system::{cell, int, short, string};
+use messina_core::types::column_type::ColumnType;
+use messina_core::wire::{ColumnSpec, FrameHeader, ProtocolFeatures, Response, ResultBody};
+
+use super::frame;
+use super::system::{cell, column, prepared, rows_of};
 use crate::workload::{BLOB, LARGE, PAGE_ROWS, TEXT, Workload};
 
 /// The answers for one statement.
@@ -18,79 +22,85 @@ pub(crate) struct Canned {
     result: &'static [Column],
 }
 
-type Column = (&'static str, u16);
+type Column = (&'static str, ColumnType);
 
-const KV: [Column; 3] = [("pk", 2), ("v", 13), ("data", 3)];
-const BLOBS: [Column; 2] = [("pk", 2), ("data", 3)];
-const WIDE: [Column; 10] = [
-    ("c0", 9),
-    ("c1", 13),
-    ("c2", 3),
-    ("c3", 2),
-    ("c4", 7),
-    ("c5", 12),
-    ("c6", 11),
-    ("c7", 4),
-    ("c8", 13),
-    ("c9", 9),
+const KV: &[Column] = &[
+    ("pk", ColumnType::BigInt),
+    ("v", ColumnType::Text),
+    ("data", ColumnType::Blob),
 ];
-const KEY: [Column; 1] = [("pk", 2)];
+const BLOBS: &[Column] = &[("pk", ColumnType::BigInt), ("data", ColumnType::Blob)];
+const WIDE: &[Column] = &[
+    ("c0", ColumnType::Int),
+    ("c1", ColumnType::Text),
+    ("c2", ColumnType::Blob),
+    ("c3", ColumnType::BigInt),
+    ("c4", ColumnType::Double),
+    ("c5", ColumnType::Uuid),
+    ("c6", ColumnType::Timestamp),
+    ("c7", ColumnType::Boolean),
+    ("c8", ColumnType::Text),
+    ("c9", ColumnType::Int),
+];
+const KEY: &[Column] = &[("pk", ColumnType::BigInt)];
 
 /// Makes all of them.
 pub(crate) fn all() -> Vec<Canned> {
-    let of = |workload: Workload, table, bound, result: &'static [Column], body: Vec<u8>| Canned {
-        text: workload.statement(),
-        id: workload.id(),
-        head: head(&body),
-        large: (SMALL < body.len()).then(|| body.into()),
-        table,
-        bound,
-        result,
+    let of = |workload: Workload, table, bound, result: &'static [Column], answer: Response| {
+        let mut head = whole(answer);
+        let is_large = FrameHeader::LEN + SMALL < head.len();
+        Canned {
+            text: workload.statement(),
+            id: workload.id(),
+            large: is_large.then(|| head.split_off(FrameHeader::LEN).into()),
+            head,
+            table,
+            bound,
+            result,
+        }
     };
+    let void = || Response::Result(ResultBody::Void);
     let blob = |cells: &mut Vec<u8>| {
         cell(cells, &7_i64.to_be_bytes());
         cell(cells, &vec![0xab; LARGE]);
     };
     vec![
-        of(Workload::Insert, "kv", &KV, &[], int(1)),
+        of(Workload::Insert, "kv", KV, &[], void()),
         of(
             Workload::Select1,
             "kv",
-            &KEY,
-            &KV,
-            rows("kv", &KV, 1, small_row),
+            KEY,
+            KV,
+            rows("kv", KV, 1, small_row),
         ),
         of(
             Workload::PageOwned,
             "wide",
-            &KEY,
-            &WIDE,
-            rows("wide", &WIDE, PAGE_ROWS, wide_cells),
+            KEY,
+            WIDE,
+            rows("wide", WIDE, PAGE_ROWS, wide_cells),
         ),
         of(
             Workload::BlobGet,
             "blobs",
-            &KEY,
-            &BLOBS,
-            rows("blobs", &BLOBS, 1, blob),
+            KEY,
+            BLOBS,
+            rows("blobs", BLOBS, 1, blob),
         ),
-        of(Workload::BlobPut, "blobs", &BLOBS, &[], int(1)),
+        of(Workload::BlobPut, "blobs", BLOBS, &[], void()),
     ]
 }
 
 /// The answer of a select of one row.
 pub(crate) fn select1_frame() -> Vec<u8> {
-    head(&rows("kv", &KV, 1, small_row))
+    whole(rows("kv", KV, 1, small_row))
 }
 
-/// The frame's header, and its body too unless that is large.
-fn head(body: &[u8]) -> Vec<u8> {
-    let mut head = vec![0x84, 0, 0, 0, 8];
-    head.extend((body.len() as u32).to_be_bytes());
-    if body.len() <= SMALL {
-        head.extend(body);
-    }
-    head
+/// A frame of version 4 with stream 0; where these stand is written over for each request.
+fn whole(answer: Response) -> Vec<u8> {
+    let mut whole = Vec::new();
+    frame(answer, &mut whole, &ProtocolFeatures::default(), 0);
+    whole
 }
 
 /// Above this an answer is not copied.
@@ -98,51 +108,30 @@ const SMALL: usize = 4096;
 
 impl Canned {
     /// A RESULT of kind PREPARED; the last byte of the id says which canned answer an EXECUTE gets.
-    pub(crate) fn prepared(&self, has_metadata_id: bool) -> Vec<u8> {
-        let mut id = [0; 16];
+    pub(crate) fn prepared(&self) -> Response {
+        let mut id = vec![0; 16];
         id[15] = self.id;
-        let mut out = int(4);
-        let ids = if has_metadata_id { 2 } else { 1 };
-        for _ in 0..ids {
-            out.extend(short(16));
-            out.extend(id);
-        }
-        out.extend(int(1));
-        out.extend(int(self.bound.len() as i32));
-        out.extend(int(1));
-        out.extend(short(0));
-        columns(&mut out, self.table, self.bound);
-        if self.result.is_empty() {
-            out.extend(int(4));
-            out.extend(int(0));
-        } else {
-            out.extend(int(1));
-            out.extend(int(self.result.len() as i32));
-            columns(&mut out, self.table, self.result);
-        }
-        out
+        let result = (!self.result.is_empty()).then(|| columns(self.table, self.result));
+        prepared(id.into(), columns(self.table, self.bound), result)
     }
 }
 
-fn rows(table: &str, names: &[Column], count: usize, mut row: impl FnMut(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = int(2);
-    out.extend(int(1));
-    out.extend(int(names.len() as i32));
-    columns(&mut out, table, names);
-    out.extend(int(count as i32));
-    for _ in 0..count {
-        row(&mut out);
-    }
-    out
+fn rows(
+    table: &str,
+    names: &[Column],
+    count: usize,
+    mut row: impl FnMut(&mut Vec<u8>),
+) -> Response {
+    let mut cells = Vec::new();
+    (0..count).for_each(|_| row(&mut cells));
+    rows_of(columns(table, names), count, cells)
 }
 
-fn columns(out: &mut Vec<u8>, table: &str, columns: &[Column]) {
-    string(out, "bench");
-    string(out, table);
-    for (name, kind) in columns {
-        string(out, name);
-        out.extend(short(*kind));
-    }
+fn columns(table: &str, columns: &[Column]) -> Arc<[ColumnSpec]> {
+    let named = columns.iter();
+    named
+        .map(|(name, ty)| column("bench", table, name, ty.clone()))
+        .collect()
 }
 
 fn small_row(out: &mut Vec<u8>) {

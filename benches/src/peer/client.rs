@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use messina_core::conn::tls::rustls::{ServerConfig, ServerConnection};
 use messina_core::wire::segment::SegmentCodec;
+use messina_core::wire::{ProtocolFeatures, Response, ResultBody};
 use mio::net::TcpStream;
 
-use super::World;
 use super::canned::Canned;
-use super::system;
+use super::{World, frame, system};
 
 pub(crate) struct Client {
     stream: TcpStream,
@@ -182,22 +182,16 @@ impl Client {
                 return at;
             }
             self.version = left[0];
-            let (opcode, answer) = self.answer(world, opcode, &left[HEADER..HEADER + body]);
-            let mut head = [
-                0x80 | self.version,
-                0,
-                stream[0],
-                stream[1],
-                opcode,
-                0,
-                0,
-                0,
-                0,
-            ];
-            head[5..].copy_from_slice(&(answer.len() as u32).to_be_bytes());
+            let answer = self.answer(world, opcode, &left[HEADER..HEADER + body]);
+            let version = self.version;
+            let features = ProtocolFeatures {
+                metadata_id: version == 5,
+                ..ProtocolFeatures::default()
+            };
             let out = self.tail();
-            out.extend_from_slice(&head);
-            out.extend_from_slice(&answer);
+            let start = out.len();
+            frame(answer, out, &features, i16::from_be_bytes(stream));
+            out[start] = 0x80 | version;
             at += HEADER + body;
             if std::mem::take(&mut self.begins_segments) {
                 self.flush_frames();
@@ -226,24 +220,24 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, world: &World, opcode: u8, body: &[u8]) -> (u8, Vec<u8>) {
+    fn answer(&mut self, world: &World, opcode: u8, body: &[u8]) -> Response {
         match opcode {
-            5 => (6, system::supported(world, self.shard)),
+            5 => system::supported(world, self.shard),
             1 => {
                 self.begins_segments = self.version == 5;
-                (2, Vec::new())
+                Response::Ready
             }
-            11 => (2, Vec::new()),
+            11 => Response::Ready,
             9 => {
                 let text = system::long_string(body);
                 let known = world.canned.iter().find(|canned| canned.text == text);
                 match known {
-                    Some(canned) => (8, canned.prepared(self.version == 5)),
-                    None => system::statement(world, self.node, &text, self.version == 5),
+                    Some(canned) => canned.prepared(),
+                    None => system::statement(world, self.node, &text),
                 }
             }
             7 => system::rows(world, self.node, &system::long_string(body)),
-            _ => (8, vec![0, 0, 0, 1]),
+            _ => Response::Result(ResultBody::Void),
         }
     }
 

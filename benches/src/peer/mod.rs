@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use messina_core::conn::tls::rustls::{self, ServerConfig};
+use messina_core::wire::{Envelope, ProtocolFeatures, Response};
 use messina_testkit::certificates::Authority;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
@@ -57,6 +58,13 @@ impl World {
     pub(crate) fn address(&self, node: u16) -> Ipv4Addr {
         address(node)
     }
+}
+
+/// Appends an answer as a frame.
+fn frame(answer: Response, out: &mut Vec<u8>, features: &ProtocolFeatures, stream: i16) {
+    Envelope::from(answer)
+        .encode(out, features, stream)
+        .expect("what the peer tells fits its length fields");
 }
 
 /// The address of a node: 250 of them to each network of 127.

@@ -1,23 +1,19 @@
 //! What drivers ask a server about itself: SUPPORTED, the members of the cluster, the keyspace and its tables. Everything
 //! that is not asked by the drivers in this bench is empty.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use messina_core::types::column_type::ColumnType;
+use messina_core::wire::{
+    ColumnSpec, PreparedBody, Response, ResultBody, ResultMetadata, RowsBody, ServerError,
+    ServerErrorDetail, Supported,
+};
+
 use super::World;
 
-pub(crate) fn int(value: i32) -> Vec<u8> {
-    value.to_be_bytes().to_vec()
-}
-
-pub(crate) fn short(value: u16) -> Vec<u8> {
-    value.to_be_bytes().to_vec()
-}
-
-pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
-    out.extend(short(text.len() as u16));
-    out.extend(text.as_bytes());
-}
-
 pub(crate) fn cell(out: &mut Vec<u8>, value: &[u8]) {
-    out.extend(int(value.len() as i32));
+    out.extend((value.len() as i32).to_be_bytes());
     out.extend(value);
 }
 
@@ -26,7 +22,7 @@ pub(crate) fn long_string(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[4..4 + len]).into_owned()
 }
 
-pub(crate) fn supported(world: &World, shard: u16) -> Vec<u8> {
+pub(crate) fn supported(world: &World, shard: u16) -> Response {
     let (shard, shards) = (shard.to_string(), world.shards.to_string());
     let port = world.shard_port.to_string();
     let mut options = vec![("CQL_VERSION", "3.4.5"), ("COMPRESSION", "")];
@@ -40,93 +36,119 @@ pub(crate) fn supported(world: &World, shard: u16) -> Vec<u8> {
             ("SCYLLA_PARTITIONER", PARTITIONER),
         ]);
     }
-    let mut out = short(options.len() as u16);
-    for (name, value) in options {
-        string(&mut out, name);
-        out.extend(short(u16::from(!value.is_empty())));
-        if !value.is_empty() {
-            string(&mut out, value);
-        }
-    }
-    out
+    let option = |(name, value): (&str, &str)| {
+        let values = (!value.is_empty()).then(|| value.to_owned());
+        (name.to_owned(), values.into_iter().collect())
+    };
+    Response::Supported(Supported {
+        options: options.into_iter().map(option).collect(),
+    })
 }
 
 /// Answers the PREPARE of a read of a system table: no markers, and the columns that the read gives.
-pub(crate) fn statement(
-    world: &World,
-    node: u16,
-    text: &str,
-    has_metadata_id: bool,
-) -> (u8, Vec<u8>) {
-    let (opcode, answer) = rows(world, node, text);
-    if opcode != 8 {
-        return (opcode, answer);
+pub(crate) fn statement(world: &World, node: u16, text: &str) -> Response {
+    match rows(world, node, text) {
+        Response::Result(_) => {
+            let mut id = text.as_bytes().to_vec();
+            id.truncate(16);
+            id.resize(16, b' ');
+            prepared(id.into(), Arc::default(), None)
+        }
+        refusal => refusal,
     }
-    let mut id = text.as_bytes().to_vec();
-    id.truncate(16);
-    id.resize(16, b' ');
-    let mut out = int(4);
-    let ids = if has_metadata_id { 2 } else { 1 };
-    for _ in 0..ids {
-        out.extend(short(16));
-        out.extend(&id);
+}
+
+/// Makes the answer to a PREPARE; the id of the columns is that of the statement. The first marker is the key.
+pub(crate) fn prepared(
+    id: Bytes,
+    markers: Arc<[ColumnSpec]>,
+    result: Option<Arc<[ColumnSpec]>>,
+) -> Response {
+    Response::Result(ResultBody::Prepared(PreparedBody {
+        result_metadata_id: Some(id.clone()),
+        id,
+        pk_indexes: Vec::from_iter((!markers.is_empty()).then_some(0)),
+        bind_columns: markers,
+        conditional: false,
+        result: metadata(result),
+    }))
+}
+
+/// Makes the answer to a read of so many rows.
+pub(crate) fn rows_of(columns: Arc<[ColumnSpec]>, row_count: usize, cells: Vec<u8>) -> Response {
+    Response::Result(ResultBody::Rows(RowsBody {
+        metadata: metadata(Some(columns)),
+        row_count,
+        cells: cells.into(),
+    }))
+}
+
+fn metadata(columns: Option<Arc<[ColumnSpec]>>) -> ResultMetadata {
+    ResultMetadata {
+        column_count: columns.as_ref().map_or(0, |columns| columns.len()),
+        columns,
+        ..ResultMetadata::default()
     }
-    out.extend([int(4), int(0), int(0), int(4), int(0)].concat());
-    (8, out)
+}
+
+pub(crate) fn column(keyspace: &str, table: &str, name: &str, ty: ColumnType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: keyspace.into(),
+        table: table.into(),
+        name: name.into(),
+        ty,
+    }
 }
 
 /// Answers a read of a system table.
-pub(crate) fn rows(world: &World, node: u16, text: &str) -> (u8, Vec<u8>) {
+pub(crate) fn rows(world: &World, node: u16, text: &str) -> Response {
     let lower = text.to_lowercase();
     let Some((list, rest)) = lower
         .strip_prefix("select")
         .and_then(|list| list.split_once(" from "))
     else {
-        return (8, int(1));
+        return Response::Result(ResultBody::Void);
     };
     let table = rest.split_whitespace().next().unwrap_or_default();
     let subjects: Vec<u16> = match table {
         "system.local" => vec![node],
         "system.peers" => (0..world.nodes).filter(|other| *other != node).collect(),
         "system_schema.keyspaces" | "system_schema.tables" => vec![node],
-        "system.peers_v2" | "system.client_routes" => return (0, unconfigured(table)),
+        "system.peers_v2" | "system.client_routes" => return unconfigured(table),
         _ => Vec::new(),
     };
     let names: Vec<&str> = match list.trim() {
         "*" => KNOWN.to_vec(),
         list => list.split(',').map(str::trim).collect(),
     };
-    let mut out = int(2);
-    out.extend(int(1));
-    out.extend(int(names.len() as i32));
-    string(&mut out, "system");
-    string(&mut out, "any");
-    for name in &names {
-        string(&mut out, name);
-        out.extend(kind(name));
-    }
+    let columns = names
+        .iter()
+        .map(|name| column("system", "any", name, kind(name)));
     let tables: &[&str] = match table {
         "system_schema.tables" => &["kv", "wide", "blobs"],
         _ => &[""],
     };
-    out.extend(int((subjects.len() * tables.len()) as i32));
+    let mut cells = Vec::new();
+    let row_count = subjects.len() * tables.len();
     for subject in subjects {
         for table in tables {
             for name in &names {
                 match value(world, subject, table, name) {
-                    Some(value) => cell(&mut out, &value),
-                    None => out.extend(int(-1)),
+                    Some(value) => cell(&mut cells, &value),
+                    None => cells.extend((-1_i32).to_be_bytes()),
                 }
             }
         }
     }
-    (8, out)
+    rows_of(columns.collect(), row_count, cells)
 }
 
-fn unconfigured(table: &str) -> Vec<u8> {
-    let mut out = int(0x2200);
-    string(&mut out, &format!("unconfigured table {table}"));
-    out
+fn unconfigured(table: &str) -> Response {
+    Response::Error(ServerError {
+        code: 0x2200,
+        message: format!("unconfigured table {table}"),
+        detail: ServerErrorDetail::Invalid,
+    })
 }
 
 const KNOWN: [&str; 15] = [
@@ -149,19 +171,21 @@ const KNOWN: [&str; 15] = [
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// The type of a column, as metadata tells it.
-fn kind(name: &str) -> Vec<u8> {
-    let shorts: &[u16] = match name {
-        "host_id" | "schema_version" => &[12],
-        "peer" | "rpc_address" | "broadcast_address" | "listen_address" => &[16],
-        "native_port" | "rpc_port" | "position" | "initial_tablets" => &[9],
-        "durable_writes" => &[4],
-        "replication" => &[0x21, 13, 13],
-        "tokens" => &[0x22, 13],
-        "field_names" | "field_types" | "argument_names" | "argument_types" => &[0x20, 13],
-        _ => &[13],
-    };
-    shorts.iter().flat_map(|part| part.to_be_bytes()).collect()
+/// The type of a column.
+fn kind(name: &str) -> ColumnType {
+    let text = ColumnType::Text;
+    match name {
+        "host_id" | "schema_version" => ColumnType::Uuid,
+        "peer" | "rpc_address" | "broadcast_address" | "listen_address" => ColumnType::Inet,
+        "native_port" | "rpc_port" | "position" | "initial_tablets" => ColumnType::Int,
+        "durable_writes" => ColumnType::Boolean,
+        "replication" => ColumnType::Map(Arc::new((text.clone(), text))),
+        "tokens" => ColumnType::Set(text.into()),
+        "field_names" | "field_types" | "argument_names" | "argument_types" => {
+            ColumnType::List(text.into())
+        }
+        _ => text,
+    }
 }
 
 fn value(world: &World, node: u16, table: &str, name: &str) -> Option<Vec<u8>> {
@@ -172,7 +196,7 @@ fn value(world: &World, node: u16, table: &str, name: &str) -> Option<Vec<u8>> {
         "peer" | "rpc_address" | "broadcast_address" | "listen_address" => {
             Some(world.address(node).octets().to_vec())
         }
-        "native_port" | "rpc_port" => Some(int(i32::from(world.port))),
+        "native_port" | "rpc_port" => Some(i32::from(world.port).to_be_bytes().to_vec()),
         "data_center" => text("dc1"),
         "rack" => text("r1"),
         "partitioner" => text(PARTITIONER),
@@ -183,7 +207,7 @@ fn value(world: &World, node: u16, table: &str, name: &str) -> Option<Vec<u8>> {
         "table_name" => text(table),
         "durable_writes" => Some(vec![1]),
         "replication" => {
-            let mut map = int(2);
+            let mut map = 2_i32.to_be_bytes().to_vec();
             for part in [
                 "class",
                 "org.apache.cassandra.locator.NetworkTopologyStrategy",
@@ -203,7 +227,7 @@ fn value(world: &World, node: u16, table: &str, name: &str) -> Option<Vec<u8>> {
 fn tokens(world: &World, node: u16) -> Vec<u8> {
     let (nodes, each) = (u64::from(world.nodes), u64::from(world.tokens));
     let step = u64::MAX / (nodes * each);
-    let mut set = int(i32::from(world.tokens));
+    let mut set = i32::from(world.tokens).to_be_bytes().to_vec();
     for turn in 0..each {
         let index = turn * nodes + u64::from(node);
         let token = i64::MIN.wrapping_add_unsigned(index * step + step / 2);

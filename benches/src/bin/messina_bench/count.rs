@@ -54,23 +54,16 @@ pub(crate) fn run(args: &CountArgs) -> Result<(), BenchError> {
     };
     let peer = Peer::start(&args.load.peer_arguments(), args.tls, None)?;
     let (few, many) = args.load.workload.counted();
-    let usual = args.load.workload.usual_in_flight();
     for contender in contenders {
         let less = count_run(args, contender, few, &peer)?;
         let more = count_run(args, contender, many, &peer)?;
-        println!(
-            "{}",
-            json!({
-                "contender": contender.to_string(),
-                "workload": args.load.workload.name(),
-                "in_flight": args.load.conc.unwrap_or(usual),
-                "nodes": args.load.nodes,
-                "shards": args.load.shards,
-                "protocol": if args.v5 { 5 } else { 4 },
-                "tls": args.tls,
-                "instructions_per_request": more.saturating_sub(less) / (many - few),
-            })
-        );
+        let mut line = args.load.line(&contender.to_string(), None);
+        line["nodes"] = args.load.nodes.into();
+        line["shards"] = args.load.shards.into();
+        line["protocol"] = if args.v5 { 5 } else { 4 }.into();
+        line["tls"] = args.tls.into();
+        line["instructions_per_request"] = (more.saturating_sub(less) / (many - few)).into();
+        println!("{line}");
     }
     Ok(())
 }

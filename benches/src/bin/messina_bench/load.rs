@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use messina_benches::BenchError;
-use messina_benches::client::{self, Outcome, Plan};
+use messina_benches::client::{self, Plan};
 use messina_benches::floor;
 use messina_benches::open::Latencies;
 use messina_benches::process::Peer;
@@ -94,6 +94,34 @@ enum Protocol {
 }
 
 impl LoadArgs {
+    /// What a client is to do.
+    fn plan(&self, v5: bool, ca_file: Option<PathBuf>) -> Plan {
+        Plan {
+            workload: self.workload,
+            in_flight: self.in_flight(),
+            warmup: self.warmup(),
+            span: self.span(),
+            rate: self.rate,
+            v5,
+            ca_file,
+        }
+    }
+
+    /// The part of the JSON line that all contenders have, with the latencies of an open loop.
+    pub(crate) fn line(&self, who: &str, latencies: Option<&Latencies>) -> Value {
+        let mut line = json!({
+            "contender": who,
+            "workload": self.workload.name(),
+            "in_flight": self.in_flight(),
+        });
+        if let Some(latencies) = latencies {
+            line["p50_us"] = latencies.micros_at(500).into();
+            line["p99_us"] = latencies.micros_at(990).into();
+            line["p999_us"] = latencies.micros_at(999).into();
+        }
+        line
+    }
+
     fn in_flight(&self) -> u64 {
         let usual = self.workload.usual_in_flight();
         self.conc.unwrap_or(usual).max(1)
@@ -140,14 +168,9 @@ pub(crate) fn floor(args: &FloorArgs) -> Result<(), BenchError> {
     };
     let (measured, latencies) = floor::run(load.address(peer.as_ref()), plan)?;
     let who = if args.encode { "floor-encode" } else { "floor" };
-    let mut what = json!({
-        "contender": who,
-        "workload": load.workload.name(),
-        "in_flight": load.in_flight(),
-        "connections": 1,
-    });
-    tell(&mut what, latencies.as_ref());
-    println!("{}", measured.to_json(what));
+    let mut line = load.line(who, latencies.as_ref());
+    line["connections"] = 1.into();
+    println!("{}", measured.to_json(line));
     Ok(())
 }
 
@@ -155,15 +178,8 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), BenchError> {
     let load = &args.load;
     let peer = load.peer(args.tls)?;
     let started = peer.as_ref().and_then(|peer| peer.ca_file.clone());
-    let plan = Plan {
-        workload: load.workload,
-        in_flight: load.in_flight(),
-        warmup: load.warmup(),
-        span: load.span(),
-        rate: load.rate,
-        v5: args.protocol == Protocol::V5,
-        ca_file: args.ca_file.clone().or(started),
-    };
+    let ca_file = args.ca_file.clone().or(started);
+    let plan = load.plan(args.protocol == Protocol::V5, ca_file);
     let address = load.address(peer.as_ref());
     let (who, outcome) = match args.runtime {
         Runtime::Tokio => ("tokio", {
@@ -177,55 +193,25 @@ pub(crate) fn client(args: &ClientArgs) -> Result<(), BenchError> {
             smol::block_on(client::run::<messina_smol::Smol>(address, &plan))
         }),
     };
-    print_outcome(who, load, &plan, outcome?);
+    let outcome = outcome?;
+    let mut line = load.line(who, outcome.latencies.as_ref());
+    line["workers"] = load.workers.into();
+    line["connections"] = outcome.connections.into();
+    line["protocol"] = if plan.v5 { 5 } else { 4 }.into();
+    line["tls"] = plan.ca_file.is_some().into();
+    println!("{}", outcome.measured.to_json(line));
     Ok(())
-}
-
-fn print_outcome(who: &str, load: &LoadArgs, plan: &Plan, outcome: Outcome) {
-    let mut what = json!({
-        "contender": who,
-        "workload": load.workload.name(),
-        "in_flight": load.in_flight(),
-        "workers": load.workers,
-        "connections": outcome.connections,
-        "protocol": if plan.v5 { 5 } else { 4 },
-        "tls": plan.ca_file.is_some(),
-    });
-    tell(&mut what, outcome.latencies.as_ref());
-    println!("{}", outcome.measured.to_json(what));
-}
-
-/// Adds the latencies of an open loop.
-fn tell(line: &mut Value, latencies: Option<&Latencies>) {
-    if let Some(latencies) = latencies {
-        line["p50_us"] = latencies.micros_at(500).into();
-        line["p99_us"] = latencies.micros_at(990).into();
-        line["p999_us"] = latencies.micros_at(999).into();
-    }
 }
 
 #[cfg(feature = "reference")]
 pub(crate) fn reference(load: &LoadArgs) -> Result<(), BenchError> {
     let peer = load.peer(false)?;
-    let plan = Plan {
-        workload: load.workload,
-        in_flight: load.in_flight(),
-        warmup: load.warmup(),
-        span: load.span(),
-        rate: load.rate,
-        v5: false,
-        ca_file: None,
-    };
+    let plan = load.plan(false, None);
     let run = messina_benches::reference::run(load.address(peer.as_ref()), &plan);
     let (measured, latencies) = block_on_tokio(load.workers, run)??;
-    let mut what = json!({
-        "contender": "reference",
-        "workload": load.workload.name(),
-        "in_flight": load.in_flight(),
-        "workers": load.workers,
-    });
-    tell(&mut what, latencies.as_ref());
-    println!("{}", measured.to_json(what));
+    let mut line = load.line("reference", latencies.as_ref());
+    line["workers"] = load.workers.into();
+    println!("{}", measured.to_json(line));
     Ok(())
 }
 
