@@ -14,10 +14,11 @@ use messina_core::config::session::SessionConfig;
 use messina_core::conn::{Address, ConnectionInfo, ConnectionPlan};
 use messina_core::routing::{Routing, Shard};
 use messina_core::seed::Seed;
+use messina_core::types::column_type::ColumnType;
 use messina_core::uuid::Uuid;
 use messina_core::wire::{
-    Direction, Flags, FrameHeader, Opcode, ProtocolFeatures, ProtocolVersion, Request,
-    ResponseFrame, ShardInfo,
+    ColumnSpec, Envelope, FrameHeader, ProtocolFeatures, ProtocolVersion, Request, Response,
+    ResponseFrame, ResultBody, ResultMetadata, RowsBody, ShardInfo,
 };
 
 /// A control plane whose cluster has so many hosts, with so many tokens each, all in one datacenter of three racks.
@@ -52,10 +53,13 @@ impl Answers {
                 .collect::<Vec<_>>()
         };
         Self {
-            local: frame(&NODE_COLUMNS, &rows(0..1)),
-            peers: frame(&NODE_COLUMNS, &rows(1..hosts)),
+            local: frame(&node_columns(), &rows(0..1)),
+            peers: frame(&node_columns(), &rows(1..hosts)),
             keyspaces: frame(
-                &[("keyspace_name", TEXT), ("replication", TEXT_MAP)],
+                &[
+                    ("keyspace_name", TEXT),
+                    ("replication", ColumnType::Map((TEXT, TEXT).into())),
+                ],
                 &[vec![text("bench"), replication()]],
             ),
             tables: frame(
@@ -185,32 +189,31 @@ impl World {
     }
 }
 
-const TEXT: &[u8] = &[0, 0x0d];
-const UUID: &[u8] = &[0, 0x0c];
-const INET: &[u8] = &[0, 0x10];
-const INT: &[u8] = &[0, 0x09];
-const TEXT_SET: &[u8] = &[0, 0x22, 0, 0x0d];
-const TEXT_MAP: &[u8] = &[0, 0x21, 0, 0x0d, 0, 0x0d];
+const TEXT: ColumnType = ColumnType::Text;
+const UUID: ColumnType = ColumnType::Uuid;
+const INET: ColumnType = ColumnType::Inet;
 
-type Columns<'a> = [(&'a str, &'a [u8])];
+type Column = (&'static str, ColumnType);
 
 /// The columns of both tables of nodes: each finds its own names among them.
-const NODE_COLUMNS: [(&str, &[u8]); 14] = [
-    ("key", TEXT),
-    ("peer", INET),
-    ("broadcast_address", INET),
-    ("rpc_address", INET),
-    ("native_address", INET),
-    ("native_port", INT),
-    ("host_id", UUID),
-    ("data_center", TEXT),
-    ("rack", TEXT),
-    ("tokens", TEXT_SET),
-    ("schema_version", UUID),
-    ("release_version", TEXT),
-    ("partitioner", TEXT),
-    ("cluster_name", TEXT),
-];
+fn node_columns() -> [Column; 14] {
+    [
+        ("key", TEXT),
+        ("peer", INET),
+        ("broadcast_address", INET),
+        ("rpc_address", INET),
+        ("native_address", INET),
+        ("native_port", ColumnType::Int),
+        ("host_id", UUID),
+        ("data_center", TEXT),
+        ("rack", TEXT),
+        ("tokens", ColumnType::Set(TEXT.into())),
+        ("schema_version", UUID),
+        ("release_version", TEXT),
+        ("partitioner", TEXT),
+        ("cluster_name", TEXT),
+    ]
+}
 
 fn node_row(node: u16, hosts: u16, tokens: u16) -> Vec<Vec<u8>> {
     let [high, low] = (node / 250).to_be_bytes();
@@ -273,35 +276,34 @@ fn bytes(out: &mut Vec<u8>, value: &[u8]) {
     out.extend(value);
 }
 
-fn string(out: &mut Vec<u8>, text: &str) {
-    out.extend(u16::try_from(text.len()).expect("short").to_be_bytes());
-    out.extend(text.as_bytes());
-}
-
-fn frame(columns: &Columns<'_>, rows: &[Vec<Vec<u8>>]) -> ResponseFrame {
-    let mut body = [2_i32, 1, i32::try_from(columns.len()).expect("few")]
-        .map(i32::to_be_bytes)
-        .concat();
-    string(&mut body, "system");
-    string(&mut body, "any");
-    for (name, ty) in columns {
-        string(&mut body, name);
-        body.extend(*ty);
-    }
-    body.extend(i32::try_from(rows.len()).expect("few").to_be_bytes());
-    for cell in rows.iter().flatten() {
-        bytes(&mut body, cell);
-    }
-    let header = FrameHeader {
-        direction: Direction::Response,
-        version: 4,
-        flags: Flags::empty(),
-        stream: 1,
-        opcode: Opcode::Result,
-        length: u32::try_from(body.len()).expect("short"),
+fn frame(columns: &[Column], rows: &[Vec<Vec<u8>>]) -> ResponseFrame {
+    let column = |(name, ty): &Column| ColumnSpec {
+        keyspace: "system".into(),
+        table: "any".into(),
+        name: (*name).into(),
+        ty: ty.clone(),
     };
+    let metadata = ResultMetadata {
+        column_count: columns.len(),
+        columns: Some(columns.iter().map(column).collect()),
+        ..ResultMetadata::default()
+    };
+    let mut cells = Vec::new();
+    for cell in rows.iter().flatten() {
+        bytes(&mut cells, cell);
+    }
+    let rows = RowsBody {
+        metadata,
+        row_count: rows.len(),
+        cells: cells.into(),
+    };
+    let mut whole = Vec::new();
+    Envelope::from(Response::Result(ResultBody::Rows(rows)))
+        .encode(&mut whole, &ProtocolFeatures::default(), 1)
+        .expect("few short parts");
+    let (head, body) = whole.split_first_chunk().expect("a header");
     ResponseFrame {
-        header,
-        body: Bytes::from(body),
+        header: FrameHeader::parse(head).expect("our own header"),
+        body: Bytes::copy_from_slice(body),
     }
 }
