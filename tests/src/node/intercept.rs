@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::CqlError;
 use crate::cluster::ConnectionId;
+use messina_core::wire::Consistency;
 use messina_core::wire::server_error::ServerError;
 
 /// A request as an interceptor sees it.
@@ -21,6 +22,8 @@ pub struct SeenRequest<'a> {
     pub kind: RequestKind,
     /// The statement; of a batch, the first one. Absent when the prepared statement is not known.
     pub text: Option<&'a str>,
+    /// The consistency that it asks for; absent where a request has none.
+    pub consistency: Option<Consistency>,
 }
 
 /// The requests that can be intercepted.

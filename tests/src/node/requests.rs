@@ -125,6 +125,13 @@ impl Cluster {
             }
             _ => None,
         };
+        let consistency = match &request {
+            Some(Request::Query { params, .. } | Request::Execute { params, .. }) => {
+                Some(params.consistency)
+            }
+            Some(Request::Batch(batch)) => Some(batch.consistency),
+            _ => None,
+        };
         let (node, shard) = (connection.node, connection.shard);
         (interceptor.0)(&SeenRequest {
             connection: id,
@@ -132,6 +139,7 @@ impl Cluster {
             shard,
             kind,
             text: text.as_deref(),
+            consistency,
         })
     }
 

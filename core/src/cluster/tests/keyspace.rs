@@ -40,7 +40,10 @@ fn every_data_connection_enters_the_keyspace_and_later_ones_with_their_handshake
             .iter()
             .all(|submitted| submitted.text() == "USE \"MyKs\"")
     );
-    world.run();
+    while let Some(submitted) = world.submits.pop_front() {
+        assert!(results(&world).is_empty(), "some are not in it yet");
+        world.answer(submitted);
+    }
     assert_eq!(results(&world), [(1, true)]);
     let conn = world.data(address(2)).expect("a connection");
     world.lose(conn);
@@ -310,7 +313,12 @@ fn changes_are_carried_out_one_after_the_other_and_the_last_one_stays() {
     assert_eq!(world.submits.len(), 2, "the second waits");
     world.run();
     assert_eq!(results(&world), [(1, true), (2, true)]);
+    assert_eq!(world.asked[..2], ["USE \"first\"", "USE \"first\""]);
     assert_eq!(world.asked[2..], ["USE \"second\"", "USE \"second\""]);
+    let conn = world.data(address(2)).expect("a connection");
+    world.lose(conn);
+    world.tick(world.now + Duration::from_secs(2));
+    assert_eq!(world.connects[0].plan.keyspace.as_deref(), Some("second"));
 }
 
 #[test]

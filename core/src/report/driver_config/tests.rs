@@ -183,6 +183,17 @@ fn the_bounds_on_requests_are_those_that_hold() {
         |session| session.limits.orphans_max = u16::MAX,
         &[(orphaned, json!(16_382))],
     );
+    for in_flight_max in [1, 2, 3, 1_024, u16::MAX] {
+        for orphans_max in [1, 2, 1_024, u16::MAX] {
+            let mut session = plain();
+            session.limits.in_flight_max = in_flight_max;
+            session.limits.orphans_max = orphans_max;
+            let document = parsed(&facts(&session));
+            let number = |at| document.pointer(at).and_then(Value::as_u64);
+            let [requests, orphans] = [in_flight, orphaned].map(number);
+            assert!(orphans.is_some() && orphans < requests, "{document}");
+        }
+    }
 }
 
 #[test]

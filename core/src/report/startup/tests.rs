@@ -98,16 +98,28 @@ fn two_sessions_of_one_configuration_have_different_ids() {
 
 #[test]
 fn empty_and_unset_application_values_make_no_key() {
-    let mut session = session();
-    session.application = ApplicationInfo {
-        name: Some("app".into()),
-        version: Some(String::new()),
-        client_id: None,
-    };
-    let made = made(&session);
-    assert_eq!(value(&made, "APPLICATION_NAME"), Some("app"));
-    assert_eq!(value(&made, "APPLICATION_VERSION"), None);
-    assert_eq!(value(&made, "CLIENT_ID"), None);
+    let own = ["APPLICATION_NAME", "APPLICATION_VERSION", "CLIENT_ID"];
+    // Each of the three has a value in its turn, while the others have none or an empty one.
+    for (at, empty) in [0, 1, 2]
+        .into_iter()
+        .flat_map(|at| [(at, false), (at, true)])
+    {
+        let text = |own: usize| match (own == at, empty) {
+            (true, _) => Some("app".to_owned()),
+            (false, true) => Some(String::new()),
+            (false, false) => None,
+        };
+        let mut session = session();
+        session.application = ApplicationInfo {
+            name: text(0),
+            version: text(1),
+            client_id: text(2),
+        };
+        let made = made(&session);
+        let mut expected = [None; 3];
+        expected[at] = Some("app");
+        assert_eq!(own.map(|key| value(&made, key)), expected);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A cluster in good health: connecting, each kind of request, what there is to know, and the end.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use messina_core::cluster::AgreementOutcome;
@@ -12,8 +13,10 @@ use messina_core::error::session::{ConfigError, SessionErrorKind};
 use messina_core::exec::batch::Batch;
 use messina_core::exec::statement::Statement;
 use messina_core::notify::ClusterEvent;
+use messina_core::policy::retry::DowngradingRetry;
 use messina_core::routing::HostState;
 use messina_core::uuid::Uuid;
+use messina_core::wire::{Consistency, ServerError, ServerErrorDetail};
 use messina_testkit::node::{CqlError, Reaction, RequestKind};
 
 use super::world::{EPOCH_MICROS, World};
@@ -174,6 +177,7 @@ fn pages_follow_each_other_on_one_node_until_the_last() {
     let mut pages = Box::new(Pages::new(&select, ()).unwrap());
     let (mut keys, mut nodes) = (Vec::new(), Vec::new());
     while pages.more() {
+        assert!(nodes.len() < 23, "pages without end");
         let (next, page) = world.page(pages);
         pages = next;
         let page = page.unwrap().unwrap();
@@ -186,6 +190,95 @@ fn pages_follow_each_other_on_one_node_until_the_last() {
     assert!(nodes.iter().all(|node| *node == nodes[0]), "{nodes:?}");
     let (_, end) = world.page(pages);
     assert!(end.unwrap().is_none(), "there is nothing behind the last");
+}
+
+/// A world with so many rows, and a read of them with five to a page.
+fn five_to_a_page(rows: i32) -> (World, Statement) {
+    let mut world = World::with_table(1, 1);
+    for key in 0..rows {
+        world.text(&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'x')"));
+    }
+    let select = Statement::new("SELECT k FROM ks.t").page_size(PageSize::new(5));
+    (world, select)
+}
+
+#[test]
+fn every_page_starts_at_the_consistency_of_the_statement() {
+    let (mut world, select) = five_to_a_page(15);
+    let mut profile = world.driver.config().profile.clone();
+    profile.retry = Arc::new(DowngradingRetry);
+    let select = select
+        .consistency(Consistency::All)
+        .profile(Arc::new(profile));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    world.intercept(move |request| {
+        if !request.text.is_some_and(|text| text.contains("FROM ks.t")) {
+            return Reaction::Answer;
+        }
+        let mut asked = seen.lock().unwrap();
+        asked.extend(request.consistency);
+        match asked.len() {
+            // Of all replicas that the second page asks for, one is alive.
+            2 => Reaction::Fail(ServerError {
+                code: 0x1000,
+                message: "too few".to_owned(),
+                detail: ServerErrorDetail::Unavailable {
+                    consistency: Consistency::All,
+                    required: 3,
+                    alive: 1,
+                },
+            }),
+            _ => Reaction::Answer,
+        }
+    });
+    let mut pages = Box::new(Pages::new(&select, ()).unwrap());
+    for _ in 0..3 {
+        let (next, page) = world.page(pages);
+        pages = next;
+        assert_eq!(page.unwrap().unwrap().row_count(), 5);
+    }
+    let (all, one) = (Consistency::All, Consistency::One);
+    assert_eq!(*asked.lock().unwrap(), [all, all, one, all]);
+}
+
+#[test]
+fn each_page_has_the_whole_limit_on_time_for_itself() {
+    let (mut world, select) = five_to_a_page(15);
+    let select = select.timeout(Duration::from_millis(900));
+    // Three pages take longer together than one may.
+    for (delay, in_time) in [(899, 3), (901, 0)] {
+        world.intercept(move |request| match request.text {
+            Some(text) if text.contains("FROM ks.t") => {
+                Reaction::Delay(Duration::from_millis(delay))
+            }
+            _ => Reaction::Answer,
+        });
+        let mut pages = Box::new(Pages::new(&select, ()).unwrap());
+        let mut read = 0;
+        for _ in 0..3 {
+            let request = world.driver.next_page(world.now, pages);
+            world.pass(Duration::from_secs(1));
+            let answer = world.answers_to(request).pop();
+            let Some(DriverOutput::Page {
+                pages: next,
+                result,
+                ..
+            }) = answer
+            else {
+                panic!("{answer:?}")
+            };
+            pages = next;
+            match result {
+                Ok(page) => read += page.map_or(0, |page| page.row_count()) / 5,
+                Err(error) => assert!(
+                    matches!(error.kind(), RequestErrorKind::Expired),
+                    "{error:?}"
+                ),
+            }
+        }
+        assert_eq!(read, in_time, "late by {delay} ms");
+    }
 }
 
 #[test]
@@ -202,6 +295,7 @@ fn a_text_with_values_is_read_page_by_page_and_prepared_once() {
         let (next, page) = world.page(pages);
         pages = next;
         count += page.unwrap().unwrap().row_count();
+        assert!(count <= 4, "pages without end");
     }
     assert_eq!(count, 4);
     assert_eq!(world.cluster.statistics(0).unwrap().prepares, 1);
