@@ -9,26 +9,24 @@ use messina_testkit::SimulatedCluster;
 use messina_testkit::node::{CqlError, Reaction, RequestKind};
 
 use crate::on_each_runtime;
-use crate::support::{builder, within};
+use crate::support::{builder, let_others_run, until, within};
 
 /// Two keyspaces with a table of the same name, whose rows tell which keyspace they are in.
 fn two_keyspaces() -> SimulatedCluster {
-    let cluster = SimulatedCluster::builder()
-        .nodes(2)
-        .shards(2)
-        .start()
-        .expect("loopback addresses");
-    for name in ["old", "new"] {
-        let options = "{'class': 'NetworkTopologyStrategy', 'dc1': 2}";
-        for cql in [
+    let options = "{'class': 'NetworkTopologyStrategy', 'dc1': 2}";
+    let keyspace = |name: &str| {
+        [
             format!("CREATE KEYSPACE {name} WITH replication = {options}"),
             format!("CREATE TABLE {name}.t (id int PRIMARY KEY, own text)"),
             format!("INSERT INTO {name}.t (id, own) VALUES (1, '{name}')"),
-        ] {
-            cluster.execute(&cql).expect("valid CQL");
-        }
-    }
-    cluster
+        ]
+    };
+    SimulatedCluster::builder()
+        .nodes(2)
+        .shards(2)
+        .cql(["old", "new"].into_iter().flat_map(keyspace))
+        .start()
+        .expect("loopback addresses and valid CQL")
 }
 
 on_each_runtime! {
@@ -57,12 +55,7 @@ on_each_runtime! {
             });
             cluster.drop_connections(1);
             let runtime = R::current().expect("a runtime");
-            let opening = async {
-                while !caught.load(Ordering::SeqCst) {
-                    runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-                }
-            };
-            within(&runtime, opening).await.expect("an attempt is held in its handshake");
+            until(&runtime, "an attempt that is held", || caught.load(Ordering::SeqCst).then_some(())).await;
             session.use_keyspace("new").await.expect("the other node enters it");
             let filled = async {
                 loop {
@@ -75,7 +68,7 @@ on_each_runtime! {
                     if now.connections == whole && opened + 2 <= now.connections_opened {
                         return;
                     }
-                    runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
+                    let_others_run().await;
                 }
             };
             within(&runtime, filled).await.expect("every connection is back");

@@ -23,7 +23,8 @@ use messina_testkit::node::{Reaction, RequestKind};
 
 use crate::on_each_runtime;
 use crate::support::{
-    builder, cluster, eventually, on_tokio, open_connections, poll_once, session, within,
+    builder, cluster, cluster_with, eventually, let_others_run, on_tokio, open_connections,
+    poll_once, session, until, within,
 };
 
 /// Repeats everything on the same node after a pause.
@@ -38,18 +39,15 @@ impl RetryPolicy for Later {
 
 /// Two nodes in `dc1` and three in `dc2`.
 fn two_datacenters() -> SimulatedCluster {
-    let cluster = SimulatedCluster::builder()
+    SimulatedCluster::builder()
         .nodes(2)
         .another_datacenter("dc2", 3)
+        .cql([
+            "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 2, 'dc2': 2}",
+            "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
+        ])
         .start()
-        .expect("loopback addresses");
-    for cql in [
-        "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 2, 'dc2': 2}",
-        "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
-    ] {
-        cluster.execute(cql).expect("valid CQL");
-    }
-    cluster
+        .expect("loopback addresses and valid CQL")
 }
 
 fn connected<R: Runtime>(session: &Session<R>) -> BTreeSet<SocketAddr> {
@@ -95,33 +93,19 @@ on_each_runtime! {
         wait_for::<R>(&mut events, |event| matches!(event, ClusterEvent::HostDown { host_id, .. } if *host_id == gone)).await;
         // The loss is told first, and the failed attempt that follows brings the time of the next one.
         let runtime = R::current().expect("a runtime");
-        let tried = async {
-            loop {
-                let status = session.cluster().status();
-                let own = status.iter().find(|own| own.host.id == gone).expect("it is still a member");
-                if let Some(at) = own.next_try() {
-                    assert!(own.last_error().is_some() && own.connections.is_empty());
-                    assert!(at < runtime.now() + Duration::from_secs(5), "the first pauses are short");
-                    return own.to_string();
-                }
-                runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-            }
+        let own = || {
+            let status = session.cluster().status();
+            status.into_iter().find(|own| own.host.id == gone).expect("it is still a member")
         };
-        let text = within(&runtime, tried).await.expect("an attempt");
+        let failed = until(&runtime, "a failed attempt", || Some(own()).filter(|own| own.next_try().is_some())).await;
+        assert!(failed.last_error().is_some() && failed.connections.is_empty());
+        let in_time = failed.next_try().is_some_and(|at| at < runtime.now() + Duration::from_secs(5));
+        assert!(in_time, "the first pauses are short");
+        let text = failed.to_string();
         assert!(text.contains("down, 0 connections") && text.contains("last failure"), "{text}");
         assert!(session.cluster().to_string().lines().count() == 2);
         cluster.start_node(1);
-        let back = async {
-            loop {
-                let status = session.cluster().status();
-                let own = status.into_iter().find(|own| own.host.id == gone).expect("a member");
-                if own.host.state == HostState::Up {
-                    return own;
-                }
-                runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-            }
-        };
-        let own = within(&runtime, back).await.expect("it is connected again");
+        let own = until(&runtime, "a new connection", || Some(own()).filter(|own| own.host.state == HostState::Up)).await;
         assert!(own.next_try().is_none() && own.last_error().is_none() && !own.connections.is_empty());
     }
 
@@ -144,16 +128,12 @@ on_each_runtime! {
         cluster.stop_node(0);
         wait_for::<R>(&mut events, |event| matches!(event, ClusterEvent::HostDown { .. })).await;
         let runtime = R::current().expect("a runtime");
-        let counted = async {
-            loop {
-                let now = session.metrics();
-                if 0 < now.connect_failures && 0 < now.connections_lost && now.connections == 0 {
-                    return now;
-                }
-                runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-            }
+        let counted = || {
+            let now = session.metrics();
+            let all = 0 < now.connect_failures && 0 < now.connections_lost && now.connections == 0;
+            all.then_some(now)
         };
-        let lost = within(&runtime, counted).await.expect("both are counted");
+        let lost = until(&runtime, "the count of both", counted).await;
         assert_eq!(lost.hosts_connected, 0);
         assert!(after.snapshots < lost.snapshots && after.notes < lost.notes);
         assert!(session.notes().iter().all(|note| !note.to_string().is_empty()));
@@ -248,7 +228,7 @@ on_each_runtime! {
                 match strict.execute("SELECT name FROM app.users", ()).await {
                     Err(error) if matches!(error.kind(), RequestErrorKind::NoTarget) => return error,
                     // Until the loss of the last connection is known, a request may still be sent there.
-                    Err(_) => runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await,
+                    Err(_) => let_others_run().await,
                     Ok(result) => assert!(local.contains(&result.coordinator().expect("known").address)),
                 }
             }
@@ -261,20 +241,21 @@ on_each_runtime! {
 
     #[test]
     async fn conditional_statements_and_serial_reads_of_one_key_go_to_one_replica<R: Runtime>() {
-        let cluster = cluster(3);
-        for cql in [
+        let cluster = cluster_with(3, &[
             "CREATE KEYSPACE thrice WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}",
             "CREATE TABLE thrice.users (id int PRIMARY KEY, name text)",
-        ] {
-            cluster.execute(cql).expect("valid CQL");
-        }
+        ]);
         let session = session::<R>(&cluster).await;
         let insert = session.prepare("INSERT INTO thrice.users (id, name) VALUES (?, ?) IF NOT EXISTS").await.expect("prepared");
         let select = session.prepare("SELECT name FROM thrice.users WHERE id = ?").await.expect("prepared");
         let serial = select.clone().consistency(Consistency::LocalSerial);
         for id in 0..5 {
             let plan = session.plan(&insert.bind((id, "a")).expect("bound"));
-            assert!(plan.stable, "{plan}");
+            let read = session.plan(&serial.bind((id,)).expect("bound"));
+            for plan in [&plan, &read] {
+                let order: Vec<_> = plan.targets.iter().map(|own| own.host.replica).collect();
+                assert_eq!((plan.stable, order), (true, vec![Some(0), Some(1), Some(2)]), "{plan}");
+            }
             let replica = plan.targets[0].host.id;
             let mut spread = BTreeSet::new();
             for _ in 0..40 {
@@ -348,12 +329,7 @@ on_each_runtime! {
         let mut request = session.execute(&insert, (1, "a"));
         assert!(poll_once(&mut request).await.is_pending());
         let runtime = R::current().expect("a runtime");
-        let lost = async {
-            while session.metrics().connections_lost == 0 {
-                runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-            }
-        };
-        within(&runtime, lost).await.expect("the loss is counted");
+        until(&runtime, "the count of the loss", || (0 < session.metrics().connections_lost).then_some(())).await;
         // The loss reaches the request, which pauses now.
         assert!(poll_once(&mut request).await.is_pending());
         let mut close = std::pin::pin!(session.close(Duration::from_secs(10)));
@@ -406,13 +382,8 @@ on_each_runtime! {
             }
         }
         let runtime = R::current().expect("a runtime");
-        let freed = async {
-            // The settings of a session hold the credentials: as long as anything of it lives, so do they.
-            while 1 < Arc::strong_count(&credentials) {
-                runtime.sleep_until(runtime.now() + Duration::from_millis(1)).await;
-            }
-        };
-        within(&runtime, freed).await.expect("every session is freed");
+        // The settings of a session hold the credentials: as long as anything of it lives, so do they.
+        until(&runtime, "the end of every session", || (Arc::strong_count(&credentials) == 1).then_some(())).await;
         eventually("the end of every connection", || open_connections(&cluster, 1) == 0);
         assert_eq!(kept.len(), 20);
     }
@@ -435,11 +406,9 @@ fn a_closed_session_leaves_no_task_behind() {
         );
         session.close(Duration::from_secs(5)).await;
         let runtime = messina_tokio::Tokio::current().expect("a runtime");
-        let ended = async {
-            while before < alive() {
-                tokio::task::yield_now().await;
-            }
-        };
-        within(&runtime, ended).await.expect("every task ends");
+        until(&runtime, "the end of every task", || {
+            (alive() <= before).then_some(())
+        })
+        .await;
     });
 }

@@ -48,19 +48,22 @@ on_each_runtime! {
         let cluster = cluster(1);
         let session = session::<R>(&cluster).await;
         fill(&session, 25).await;
-        let select = session.prepare(SELECT).await.expect("prepared").page_size(PageSize::new(10));
-        let select = select.timeout(Duration::from_millis(900));
-        cluster.intercept(|request| match request.kind {
-            RequestKind::Execute => Reaction::Delay(Duration::from_millis(350)),
+        let select = session.prepare(SELECT).await.expect("prepared").page_size(PageSize::new(1));
+        // Only a machine that stands still for twenty times as long as a page takes would spoil it.
+        let (late, limit) = (Duration::from_millis(100), Duration::from_millis(2_100));
+        let select = select.timeout(limit);
+        cluster.intercept(move |request| match request.kind {
+            RequestKind::Execute => Reaction::Delay(late),
             _ => Reaction::Answer,
         });
         let mut rows = session.stream::<(i32,), _, _>(&select, (1,));
         let mut count = 0;
         while let Some(row) = rows.next().await {
-            row.expect("three pages take longer together than one may");
+            row.expect("all pages take longer together than one may");
             count += 1;
         }
         assert_eq!(count, 25);
+        assert!(limit < late * count);
     }
 
     #[test]

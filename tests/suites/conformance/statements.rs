@@ -182,7 +182,10 @@ on_each_runtime! {
         assert_eq!(refused.previous().expect("a row"), Some((String::from("ada"),)));
         let applied = session.execute(&update, ("eve", 1, "ada")).await.expect("answered");
         assert!(applied.applied().expect("a mark"));
-        assert_eq!(applied.columns().len(), refused.columns().len(), "the columns are the same either way");
+        for (applied, refused) in [(first, again), (applied, refused)] {
+            assert_eq!(applied.columns(), refused.columns(), "the columns are the same either way");
+            assert!(1 < applied.columns().len(), "the mark and what is compared");
+        }
     }
 
     #[test]
@@ -312,6 +315,31 @@ on_each_runtime! {
             assert_eq!(row.read::<&str>("name").expect("a text"), "ada");
         }
         assert_eq!(cluster.statistics(0).unprepared, before, "the node knew the statement all the time");
+    }
+
+    #[test]
+    async fn the_answer_to_a_text_teaches_no_statement<R: Runtime>() {
+        let cluster = cluster(1);
+        let session = session::<R>(&cluster).await;
+        let text = "SELECT * FROM app.users WHERE id = ?";
+        let select = session.prepare(text).await.expect("prepared");
+        let pair = || {
+            let shape = select.shape();
+            (shape.columns().map(|own| own.len()), shape.metadata_id().map(|id| id.to_vec()))
+        };
+        let before = pair();
+        assert!(before.0 == Some(2) && before.1.is_some(), "{before:?}");
+        session.execute("ALTER TABLE app.users ADD age int", ()).await.expect("altered");
+        for _ in 0..2 {
+            let result = session.execute(text, (1,)).await.expect("selected");
+            assert_eq!(result.columns().len(), 3);
+            let result = session.execute("SELECT * FROM app.users WHERE id = 1", ()).await.expect("selected");
+            assert_eq!(result.columns().len(), 3);
+        }
+        assert_eq!(pair(), before);
+        session.execute(&select, (1,)).await.expect("selected");
+        let after = pair();
+        assert!(after.0 == Some(3) && after.1 != before.1, "its own answer does teach it: {after:?}");
     }
 
     #[test]

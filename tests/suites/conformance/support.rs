@@ -29,19 +29,22 @@ pub(crate) fn on_tokio(case: impl Future<Output = ()>) {
 }
 
 pub(crate) fn cluster(nodes: usize) -> SimulatedCluster {
-    let cluster = SimulatedCluster::builder()
+    cluster_with(nodes, &[])
+}
+
+/// The same, with what these statements make.
+pub(crate) fn cluster_with(nodes: usize, more: &[&str]) -> SimulatedCluster {
+    SimulatedCluster::builder()
         .nodes(nodes)
         .shards(2)
+        .cql([
+            "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
+            "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
+            "CREATE TABLE app.events (day int, at int, what text, PRIMARY KEY (day, at))",
+        ])
+        .cql(more.iter().copied())
         .start()
-        .expect("loopback addresses");
-    for cql in [
-        "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1}",
-        "CREATE TABLE app.users (id int PRIMARY KEY, name text)",
-        "CREATE TABLE app.events (day int, at int, what text, PRIMARY KEY (day, at))",
-    ] {
-        cluster.execute(cql).expect("valid CQL");
-    }
-    cluster
+        .expect("loopback addresses and valid CQL")
 }
 
 pub(crate) fn builder<R: Runtime>(cluster: &SimulatedCluster) -> SessionBuilder<R> {
@@ -80,6 +83,37 @@ pub(crate) async fn within<R: Runtime, F: Future>(runtime: &R, future: F) -> Opt
         Poll::Pending => sleep.as_mut().poll(cx).map(|()| None),
     })
     .await
+}
+
+/// Waits until something has come about that nothing announces, but not for ever.
+pub(crate) async fn until<R: Runtime, T>(
+    runtime: &R,
+    what: &str,
+    mut found: impl FnMut() -> Option<T>,
+) -> T {
+    let wait = async {
+        loop {
+            if let Some(found) = found() {
+                return found;
+            }
+            let_others_run().await;
+        }
+    };
+    let found = within(runtime, wait).await;
+    found.unwrap_or_else(|| panic!("{what} did not come about"))
+}
+
+/// Gives way to the other tasks once.
+pub(crate) async fn let_others_run() {
+    let mut given_way = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut given_way, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Polls a future once.
