@@ -7,9 +7,9 @@
 //! use messina_testkit::SimulatedCluster;
 //!
 //! # fn main() -> Result<(), messina_testkit::StartError> {
-//! let cluster = SimulatedCluster::builder().nodes(3).shards(4).start()?;
+//! let keyspace = "CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}";
+//! let cluster = SimulatedCluster::builder().nodes(3).shards(4).cql([keyspace]).start()?;
 //! let contact_points = cluster.contact_points(); // give these to any CQL driver
-//! cluster.execute("CREATE KEYSPACE app WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}").expect("valid CQL");
 //! # assert_eq!(contact_points.len(), 3);
 //! # Ok(())
 //! # }

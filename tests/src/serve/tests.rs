@@ -88,6 +88,25 @@ fn cql_can_be_run_without_a_connection() {
     );
 }
 
+#[test]
+fn the_statements_of_the_builder_are_run_in_their_order_before_anybody_can_connect() {
+    let keyspace =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let table = "CREATE TABLE k.t (id int PRIMARY KEY)";
+    let builder = SimulatedCluster::builder().cql([keyspace]).cql([table]);
+    let cluster = builder.clone().start().unwrap();
+    assert_eq!(
+        cluster.execute(table).unwrap_err().code,
+        CqlError::ALREADY_EXISTS
+    );
+    let error = builder.cql([String::from(table)]).start().unwrap_err();
+    let StartError::Cql { cql, source } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((&**cql, source.code), (table, CqlError::ALREADY_EXISTS));
+    assert!(error.to_string().contains("k.t"), "{error}");
+}
+
 /// The header of a proxy that speaks for a client with this port.
 fn proxy_header(port: u16) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
