@@ -154,13 +154,17 @@ fn some_policy_of_connecting_again_is_always_told_and_never_a_number_of_attempts
 
 #[test]
 fn the_default_policy_is_told_to_draw_and_to_look_at_requests_whatever_its_settings() {
-    let mut other = DefaultLoadBalancing::default();
-    other.datacenter_failover = true;
-    other.remote_hosts_max = NonZeroU16::new(2);
-    other.remote_datacenters = Some(["dc2".into()].into());
-    let mut closed = DefaultLoadBalancing::default();
-    closed.datacenter_failover = true;
-    closed.remote_datacenters = Some([].into());
+    let other = DefaultLoadBalancing {
+        datacenter_failover: true,
+        remote_hosts_max: NonZeroU16::new(2),
+        remote_datacenters: Some(["dc2".into()].into()),
+        ..DefaultLoadBalancing::default()
+    };
+    let closed = DefaultLoadBalancing {
+        datacenter_failover: true,
+        remote_datacenters: Some([].into()),
+        ..DefaultLoadBalancing::default()
+    };
     for policy in [DefaultLoadBalancing::default(), other, closed] {
         for (datacenter, rack) in [(None, None), (Some("dc1"), None), (Some("dc1"), Some("r1"))] {
             let mut session = plain();
