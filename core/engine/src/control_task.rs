@@ -185,6 +185,7 @@ impl<R: Runtime> ControlTask<R> {
             Input::Refresh => self.plane.refresh(now),
             Input::AwaitAgreement {
                 change,
+                coordinator,
                 deadline,
                 promise,
             } => {
@@ -192,7 +193,7 @@ impl<R: Runtime> ControlTask<R> {
                     self.plane.schema_changed(now, &change);
                 }
                 let id = self.command(Command::Agreement(promise));
-                self.plane.await_agreement(now, id, deadline);
+                self.plane.await_agreement(now, id, coordinator, deadline);
             }
             Input::UseKeyspace {
                 keyspace,

@@ -13,6 +13,7 @@ use messina_core::conn::Reply;
 use messina_core::error::request::{RequestError, RequestErrorKind};
 use messina_core::error::result::ResultError;
 use messina_core::error::session::SessionError;
+use messina_core::exec::Coordinator;
 use messina_core::exec::batch::Batch;
 use messina_core::exec::plan::Aim;
 use messina_core::exec::result::{FollowUp, QueryResult};
@@ -137,7 +138,7 @@ impl<'s, R: Runtime> Exchange<'s, R> {
     ) -> Poll<Result<QueryResult, RequestError>> {
         let result = result?;
         if let Some(follow_up) = result.follow_up() {
-            let wait = self.follow(follow_up);
+            let wait = self.follow(follow_up, result.coordinator());
             return self.settle(result, wait, cx);
         }
         if self.unpaged {
@@ -148,9 +149,11 @@ impl<'s, R: Runtime> Exchange<'s, R> {
 
     /// Lets the cluster follow a change that this request has made.
     #[cold]
-    fn follow(&self, follow_up: FollowUp<'_>) -> Wait {
+    fn follow(&self, follow_up: FollowUp<'_>, coordinator: Option<&Coordinator>) -> Wait {
         match follow_up {
-            FollowUp::Schema(change) => Wait::Agreement(self.shared.follow_schema(change)),
+            FollowUp::Schema(change) => {
+                Wait::Agreement(self.shared.follow_schema(change, coordinator))
+            }
             FollowUp::Keyspace(keyspace) => Wait::Keyspace(self.shared.follow_keyspace(keyspace)),
         }
     }

@@ -15,6 +15,7 @@ use messina_core::error::connect::{ConnectError, ConnectionError};
 use messina_core::error::session::SessionError;
 use messina_core::routing::{HostIdx, Shard};
 use messina_core::wire::{SchemaChange, ServerEvent};
+use uuid::Uuid;
 
 use crate::lane::Lane;
 use crate::promise::Promise;
@@ -42,6 +43,8 @@ pub(crate) enum Input {
     /// Wait until all nodes have the same schema; a request of ours may have changed it.
     AwaitAgreement {
         change: Option<SchemaChange>,
+        /// The host that made the change.
+        coordinator: Option<Uuid>,
         deadline: Instant,
         promise: Promise<AgreementOutcome>,
     },

@@ -12,6 +12,7 @@ use messina_core::config::profile::ExecutionProfile;
 use messina_core::config::session::SessionConfig;
 use messina_core::error::request::RequestError;
 use messina_core::error::session::{SessionError, SessionErrorKind};
+use messina_core::exec::Coordinator;
 use messina_core::exec::batch::Batch;
 use messina_core::exec::cache::StatementCache;
 use messina_core::exec::plan::seed_of_request;
@@ -291,7 +292,10 @@ impl<R: Runtime> Session<R> {
     /// # Errors
     /// The session was closed meanwhile.
     pub async fn await_agreement(&self) -> Result<AgreementOutcome, SessionError> {
-        self.shared().await_agreement(None).await.ok_or_else(closed)
+        self.shared()
+            .await_agreement(None, None)
+            .await
+            .ok_or_else(closed)
     }
 
     /// Enters a keyspace on every connection, those to come included.
@@ -436,8 +440,12 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Lets the cluster agree on a schema change of ours.
-    pub(crate) fn follow_schema(&self, change: &SchemaChange) -> Outcome<AgreementOutcome> {
-        self.await_agreement(Some(change.clone()))
+    pub(crate) fn follow_schema(
+        &self,
+        change: &SchemaChange,
+        coordinator: Option<&Coordinator>,
+    ) -> Outcome<AgreementOutcome> {
+        self.await_agreement(Some(change.clone()), coordinator.map(|own| own.host_id))
     }
 
     /// Enters the keyspace that a statement of ours has entered on one connection, on all others.
@@ -445,11 +453,16 @@ impl<R: Runtime> Shared<R> {
         self.use_keyspace(keyspace.into())
     }
 
-    fn await_agreement(&self, change: Option<SchemaChange>) -> Outcome<AgreementOutcome> {
+    fn await_agreement(
+        &self,
+        change: Option<SchemaChange>,
+        coordinator: Option<Uuid>,
+    ) -> Outcome<AgreementOutcome> {
         let (promise, outcome) = promise();
         let deadline = later(self.runtime.now(), self.config.agreement_timeout);
         self.mailbox.push(Input::AwaitAgreement {
             change,
+            coordinator,
             deadline,
             promise,
         });

@@ -177,7 +177,7 @@ impl Bench {
             }
             24 => {
                 let (id, deadline) = self.command(input);
-                self.plane.await_agreement(self.now, id, deadline);
+                self.plane.await_agreement(self.now, id, None, deadline);
             }
             25 => {
                 let (id, deadline) = self.command(input);

@@ -1,4 +1,6 @@
 //! Owns the waits for schema agreement: looks at the schema versions of the live hosts until they are equal.
+//! A look asks every host that has a connection for its own version, and the host of the control connection for those
+//! of all others: what a node tells of others may be older than their answers.
 //! Reading what changed is the refreshes' work; a wait ends after it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,18 +8,27 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::conns::{Phase, Purpose};
+use super::fetch::{SystemTable, for_each_row, page_request};
 use super::refresh::{NodesRead, Part};
 use super::timers::Timer;
-use super::{AgreementOutcome, CommandId, ControlOutput, ControlPlane};
-use crate::cluster::fetch::SystemTable;
+use super::{AgreementOutcome, CommandId, ConnId, ControlOutput, ControlPlane};
+use crate::error::connect::AttemptError;
 use crate::error::session::NodeCause;
-use crate::routing::HostState;
+use crate::routing::{HostIdx, HostState};
+use crate::wire::{Response, ResponseFrame, ResultBody};
 
 /// The waits for agreement, and the look at the versions that all of them share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreement {
     waits: BTreeMap<CommandId, Wait>,
     reading: Option<NodesRead>,
+    /// What the host of the control connection told in this look, once it is complete.
+    told: Option<BTreeSet<Uuid>>,
+    /// The hosts that were asked for themselves in this look and did not answer yet.
+    asked: BTreeSet<HostIdx>,
+    /// What those that did have answered.
+    answered: BTreeMap<HostIdx, Uuid>,
     /// How many looks were begun.
     looks: u64,
     /// How many different versions the last look found, or what went wrong with it.
@@ -34,8 +45,11 @@ enum Last {
 
 #[derive(Clone, Copy, Debug)]
 enum Wait {
-    /// For a look that began after this many.
-    Versions { after: u64 },
+    /// For a look that began after this many, with an answer of this host where one is named.
+    Versions {
+        after: u64,
+        coordinator: Option<Uuid>,
+    },
     /// For the changed schema to be read.
     Schema,
 }
@@ -44,6 +58,18 @@ enum Wait {
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl Agreement {
+    fn is_looking(&self) -> bool {
+        self.reading.is_some() || self.told.is_some()
+    }
+
+    /// Gives the look under way up; says whether there was one.
+    fn stop_looking(&mut self) -> bool {
+        let was_looking = self.is_looking();
+        (self.reading, self.told) = (None, None);
+        self.asked.clear();
+        was_looking
+    }
+
     pub(super) fn reading_mut(&mut self) -> Option<&mut NodesRead> {
         self.reading.as_mut()
     }
@@ -57,7 +83,12 @@ impl Agreement {
 }
 
 impl<H: Clone> ControlPlane<H> {
-    pub(super) fn agreement_wait(&mut self, id: CommandId, deadline: Instant) {
+    pub(super) fn agreement_wait(
+        &mut self,
+        id: CommandId,
+        coordinator: Option<Uuid>,
+        deadline: Instant,
+    ) {
         if deadline <= self.now {
             return self.output(ControlOutput::Agreement {
                 id,
@@ -68,6 +99,7 @@ impl<H: Clone> ControlPlane<H> {
             id,
             Wait::Versions {
                 after: self.agreement.looks,
+                coordinator,
             },
         );
         self.timers.set(Timer::AgreementEnd(id), deadline);
@@ -81,7 +113,7 @@ impl<H: Clone> ControlPlane<H> {
             .waits
             .values()
             .any(|wait| matches!(wait, Wait::Versions { .. }));
-        if !wanted || self.agreement.reading.is_some() {
+        if !wanted || self.agreement.is_looking() {
             return;
         }
         let Some(link) = self.link().filter(|link| link.synced()) else {
@@ -96,6 +128,55 @@ impl<H: Clone> ControlPlane<H> {
         });
         self.read(Part::Agreement, SystemTable::Local, None);
         self.read(Part::Agreement, peers, None);
+        self.ask_for_versions();
+    }
+
+    /// Asks every host that has a connection for requests for its own version.
+    fn ask_for_versions(&mut self) {
+        let connected: Vec<_> = self
+            .pools
+            .iter()
+            .zip(0..)
+            .filter_map(|(pool, at)| Some((HostIdx(at), pool.serving().next()?)))
+            .collect();
+        self.agreement.answered.clear();
+        self.agreement.asked = connected.iter().map(|(host, _)| *host).collect();
+        let look = self.agreement.looks;
+        for (host, conn) in connected {
+            let (text, _, deadline) = self.bounded_select(SystemTable::LocalVersion, None);
+            let request = page_request(text, None);
+            self.submit(conn, Purpose::Version { host, look }, request, deadline);
+        }
+    }
+
+    /// Reads the version out of a host's answer; one that makes no sense is none.
+    pub(super) fn version_in(
+        &self,
+        conn: ConnId,
+        reply: Result<ResponseFrame, AttemptError>,
+    ) -> Option<Uuid> {
+        let Phase::Open { info } = &self.conns.get(conn.key())?.phase else {
+            return None;
+        };
+        let response = reply.ok()?.parse(&info.features).ok()?.response;
+        let Response::Result(ResultBody::Rows(body)) = response else {
+            return None;
+        };
+        let mut version = None;
+        let table = SystemTable::LocalVersion;
+        for_each_row(table, &body, |row| version = row.uuid("schema_version")).ok()?;
+        version
+    }
+
+    /// Takes a host's own version; none where it did not tell.
+    pub(super) fn agreement_version(&mut self, host: HostIdx, look: u64, version: Option<Uuid>) {
+        if look != self.agreement.looks || !self.agreement.asked.remove(&host) {
+            return;
+        }
+        if let Some(version) = version {
+            self.agreement.answered.insert(host, version);
+        }
+        self.agreement_judge();
     }
 
     pub(super) fn agreement_read(&mut self, nodes: &NodesRead) {
@@ -120,25 +201,57 @@ impl<H: Clone> ControlPlane<H> {
             }));
         };
         versions.insert(own);
+        self.agreement.told = Some(versions);
+        self.agreement_judge();
+    }
+
+    /// Compares the versions once everybody has answered.
+    fn agreement_judge(&mut self) {
+        if !self.agreement.asked.is_empty() {
+            return;
+        }
+        let Some(mut versions) = self.agreement.told.take() else {
+            return;
+        };
+        versions.extend(self.agreement.answered.values());
         if 1 < versions.len() {
             self.agreement.last = Last::Different(versions.len());
             return self.timers.set(Timer::Agreement, self.after(INTERVAL));
         }
+        let link = self.link().and_then(|link| link.host);
+        let answered = self.agreement.answered.keys().copied().chain(link);
+        let answered: BTreeSet<Uuid> = answered
+            .filter_map(|host| Some(self.members.get(host)?.host.id))
+            .collect();
         let looks = self.agreement.looks;
+        let mut missing = false;
         for wait in self.agreement.waits.values_mut() {
-            if matches!(wait, Wait::Versions { after } if *after < looks) {
-                *wait = Wait::Schema;
+            match wait {
+                Wait::Versions { after, coordinator } if *after < looks => {
+                    if coordinator.is_none_or(|id| answered.contains(&id)) {
+                        *wait = Wait::Schema;
+                    } else {
+                        missing = true;
+                    }
+                }
+                _ => (),
             }
+        }
+        if missing {
+            self.agreement.last = Last::Nothing;
+            self.timers.set(Timer::Agreement, self.after(INTERVAL));
         }
         // Requests that follow should be routed by the new schema, so it is not left to the usual delay.
         self.schema_begin();
         self.agreement_schema_read();
-        self.agreement_look();
+        if !missing {
+            self.agreement_look();
+        }
     }
 
     /// Takes note that a look failed; the next one may succeed.
     pub(super) fn agreement_read_failed(&mut self, cause: Option<NodeCause>) {
-        if self.agreement.reading.take().is_some() {
+        if self.agreement.stop_looking() {
             self.agreement.last = cause.map_or(Last::Nothing, Last::Failed);
             self.timers.set(Timer::Agreement, self.after(INTERVAL));
         }
@@ -184,7 +297,7 @@ impl<H: Clone> ControlPlane<H> {
         if self.agreement.waits.is_empty() {
             self.timers.cancel(Timer::Agreement);
             self.agreement.last = Last::Nothing;
-            self.agreement.reading = None;
+            self.agreement.stop_looking();
             self.forget_part(Part::Agreement);
         }
     }

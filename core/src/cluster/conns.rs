@@ -88,6 +88,11 @@ pub(super) enum Purpose {
     },
     /// A sign of life of a host that is said to be down.
     Probe(HostIdx),
+    /// The version of the schema that a host has, for the look of this number.
+    Version {
+        host: HostIdx,
+        look: u64,
+    },
 }
 
 impl<H: Clone> ControlPlane<H> {
@@ -227,11 +232,12 @@ impl<H: Clone> ControlPlane<H> {
             Use::Nothing => (),
         }
         for purpose in lost {
-            if let Purpose::Keyspace {
-                command: Some(id), ..
-            } = purpose
-            {
-                self.keyspace_lost(id, host, conn, cause.clone());
+            match purpose {
+                Purpose::Keyspace {
+                    command: Some(id), ..
+                } => self.keyspace_lost(id, host, conn, cause.clone()),
+                Purpose::Version { host, look } => self.agreement_version(host, look, None),
+                _ => (),
             }
         }
     }

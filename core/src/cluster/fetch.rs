@@ -16,6 +16,8 @@ use crate::wire::{ColumnSpec, Consistency, Params, Reader, Request, RowsBody};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SystemTable {
     Local,
+    /// Of `local` only the version of the schema.
+    LocalVersion,
     /// Cassandra 4 and later: addresses with ports.
     PeersV2,
     Peers,
@@ -30,7 +32,7 @@ impl SystemTable {
     /// The tables that the members come from; the second one depends on the server.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Local => "system.local",
+            Self::Local | Self::LocalVersion => "system.local",
             Self::PeersV2 => "system.peers_v2",
             Self::Peers => "system.peers",
             Self::Keyspaces => "system_schema.keyspaces",
@@ -44,6 +46,7 @@ impl SystemTable {
         match self {
             // Servers differ in the columns they have, and naming one that is missing is an error.
             Self::Local | Self::PeersV2 | Self::Peers => "*",
+            Self::LocalVersion => "key, schema_version",
             Self::Keyspaces => "keyspace_name, replication",
             Self::Tables => "keyspace_name, table_name",
             Self::Views => "keyspace_name, view_name",
@@ -54,7 +57,7 @@ impl SystemTable {
     /// The columns without which a reply is of no use.
     const fn required(self) -> &'static [&'static str] {
         match self {
-            Self::Local => &["key"],
+            Self::Local | Self::LocalVersion => &["key"],
             Self::PeersV2 | Self::Peers => &["peer", "host_id"],
             Self::Keyspaces => &["keyspace_name", "replication"],
             Self::Tables => &["keyspace_name", "table_name"],
@@ -71,7 +74,7 @@ impl SystemTable {
     /// The text of the read, of one keyspace only where one is given.
     pub(super) fn select(self, keyspace: Option<&str>, server_timeout: Option<Duration>) -> String {
         let mut text = format!("SELECT {} FROM {}", self.columns(), self.name());
-        if self == Self::Local {
+        if matches!(self, Self::Local | Self::LocalVersion) {
             text.push_str(" WHERE key='local'");
         }
         if let Some(keyspace) = keyspace {

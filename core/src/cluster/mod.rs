@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use self::agreement::Agreement;
 use self::budget::Budget;
 use self::conns::{Conn, Pending, Purpose, Use};
@@ -379,6 +381,10 @@ impl<H: Clone> ControlPlane<H> {
                     plane.keyspace_reply(conn, &keyspace, command, reply)
                 }
                 Some(Purpose::Probe(host)) => plane.probed(host, conn, reply.is_ok()),
+                Some(Purpose::Version { host, look }) => {
+                    let version = plane.version_in(conn, reply);
+                    plane.agreement_version(host, look, version);
+                }
                 None => (),
             }
         });
@@ -411,13 +417,22 @@ impl<H: Clone> ControlPlane<H> {
     }
 
     /// Waits until all live hosts have the same schema and what changed was read again.
-    pub fn await_agreement(&mut self, now: Instant, id: CommandId, deadline: Instant) {
+    ///
+    /// `coordinator` is the host that made a change: there is no agreement without its word. Every host that has a
+    /// connection is asked for itself, because another one may not have heard of the change yet.
+    pub fn await_agreement(
+        &mut self,
+        now: Instant,
+        id: CommandId,
+        coordinator: Option<Uuid>,
+        deadline: Instant,
+    ) {
         self.turn(now, |plane| match plane.start {
             Start::Over => {
                 let outcome = AgreementOutcome::Unknown { cause: None };
                 plane.output(ControlOutput::Agreement { id, outcome });
             }
-            _ => plane.agreement_wait(id, deadline),
+            _ => plane.agreement_wait(id, coordinator, deadline),
         });
     }
 

@@ -2,7 +2,7 @@
 //! happens to a reply that cannot be used. The last good picture stays until a better one is complete.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -189,17 +189,26 @@ impl<H: Clone> ControlPlane<H> {
 
     fn read_page(&mut self, mut read: Read, paging_state: Option<Bytes>) {
         let Some(link) = self.link() else { return };
-        let (conn, server_timeout) = (link.conn, link.server_timeout);
+        let conn = link.conn;
+        let (text, bounded, deadline) = self.bounded_select(read.table, read.keyspace.as_deref());
+        read.bounded = bounded;
+        let request = page_request(text, paging_state);
+        self.submit(conn, Purpose::Read(read), request, deadline);
+    }
+
+    /// Makes the text of a read, with whether it tells the server how long it may work, and when we give it up.
+    pub(super) fn bounded_select(
+        &self,
+        table: SystemTable,
+        keyspace: Option<&str>,
+    ) -> (String, bool, Option<Instant>) {
+        let server_timeout = self.link().is_some_and(|link| link.server_timeout);
         // A limit that is for ever is none, and no server could read its number.
         let timeout = self.config.metadata_timeout;
         let timeout = timeout.filter(|timeout| *timeout != Duration::MAX);
-        read.bounded = server_timeout && timeout.is_some();
-        let text = read
-            .table
-            .select(read.keyspace.as_deref(), timeout.filter(|_| server_timeout));
+        let text = table.select(keyspace, timeout.filter(|_| server_timeout));
         let deadline = timeout.and_then(|timeout| self.now.checked_add(timeout));
-        let request = page_request(text, paging_state);
-        self.submit(conn, Purpose::Read(read), request, deadline);
+        (text, server_timeout && timeout.is_some(), deadline)
     }
 
     /// Takes the reply to a read.

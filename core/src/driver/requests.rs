@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use uuid::Uuid;
+
 use super::calls::{Answered, CallId};
 use super::prepare::PrepareTask;
 use super::question::Question;
@@ -111,7 +113,7 @@ impl Driver {
 
     pub(super) fn agreement_begin(&mut self, request: RequestId) {
         self.requests.insert(request, Pending::Agreement);
-        self.agree(request);
+        self.agree(request, None);
     }
 
     /// Takes what came of an exchange.
@@ -147,8 +149,9 @@ impl Driver {
     fn settle(&mut self, request: RequestId, result: QueryResult, unpaged: bool) {
         match result.follow_up() {
             Some(FollowUp::Schema(change)) => {
+                let coordinator = result.coordinator().map(|own| own.host_id);
                 self.plane.schema_changed(self.now, change);
-                self.agree(request);
+                self.agree(request, coordinator);
             }
             Some(FollowUp::Keyspace(keyspace)) => self.enter_keyspace(request, keyspace.into()),
             None => {
@@ -165,10 +168,10 @@ impl Driver {
         self.requests.insert(request, pending);
     }
 
-    fn agree(&mut self, request: RequestId) {
+    fn agree(&mut self, request: RequestId, coordinator: Option<Uuid>) {
         let deadline = later(self.now, self.config.agreement_timeout);
         self.plane
-            .await_agreement(self.now, request.command(), deadline);
+            .await_agreement(self.now, request.command(), coordinator, deadline);
     }
 
     fn enter_keyspace(&mut self, request: RequestId, keyspace: Arc<str>) {

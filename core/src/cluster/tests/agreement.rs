@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::frames::*;
 use super::world::*;
 use crate::cluster::{AgreementOutcome, CommandId};
@@ -13,7 +15,7 @@ const WAIT: CommandId = CommandId(7);
 fn wait(world: &mut World, limit: Duration) {
     world
         .plane
-        .await_agreement(world.now, WAIT, world.now + limit);
+        .await_agreement(world.now, WAIT, None, world.now + limit);
     world.drain();
 }
 
@@ -51,6 +53,51 @@ fn equal_versions_end_the_wait_after_the_schema_was_read() {
             .count(),
         1
     );
+}
+
+#[test]
+fn a_node_that_has_not_heard_of_the_change_yet_does_not_speak_for_the_others() {
+    let mut world = World::started(3);
+    // The second node has made a change that the first, with the control connection, knows nothing of so far.
+    let before = |last: u8| node_row(&node(last));
+    world.peers = Some(rows_frame(
+        &node_columns("peer"),
+        vec![before(2), before(3)],
+    ));
+    world.nodes[1].schema_version = 2;
+    wait(&mut world, Duration::from_secs(10));
+    world.pass(Duration::from_secs(1));
+    assert!(outcome(&world).is_none(), "{:?}", outcome(&world));
+    world.peers = None;
+    for node in &mut world.nodes {
+        node.schema_version = 2;
+    }
+    world.pass(Duration::from_millis(250));
+    assert!(matches!(outcome(&world), Some(AgreementOutcome::Agreed)));
+}
+
+#[test]
+fn the_node_that_made_the_change_has_to_be_among_those_that_answer() {
+    let mut world = World::started(3);
+    let second = Uuid::from_u128(2);
+    world.plane.await_agreement(
+        world.now,
+        WAIT,
+        Some(second),
+        world.now + Duration::from_secs(10),
+    );
+    world.drain();
+    let conn = world.data(address(2)).expect("a connection");
+    for submitted in std::mem::take(&mut world.submits) {
+        if submitted.conn == conn {
+            world.reply_with(submitted, Ok(error_frame(0x1001, "busy")));
+        } else {
+            world.answer(submitted);
+        }
+    }
+    assert!(outcome(&world).is_none(), "{:?}", outcome(&world));
+    world.pass(Duration::from_millis(250));
+    assert!(matches!(outcome(&world), Some(AgreementOutcome::Agreed)));
 }
 
 #[test]
@@ -171,14 +218,20 @@ fn a_lost_control_connection_does_not_end_the_wait() {
 #[test]
 fn a_look_that_began_before_the_wait_does_not_count() {
     let mut world = World::started(2);
-    world
-        .plane
-        .await_agreement(world.now, CommandId(1), world.now + Duration::from_secs(10));
+    world.plane.await_agreement(
+        world.now,
+        CommandId(1),
+        None,
+        world.now + Duration::from_secs(10),
+    );
     world.drain();
     let early: Vec<_> = std::mem::take(&mut world.submits).into_iter().collect();
-    world
-        .plane
-        .await_agreement(world.now, CommandId(2), world.now + Duration::from_secs(10));
+    world.plane.await_agreement(
+        world.now,
+        CommandId(2),
+        None,
+        world.now + Duration::from_secs(10),
+    );
     for submitted in early {
         world.answer(submitted);
     }
