@@ -244,7 +244,8 @@ impl Driver {
 
     /// Executes the statements of a batch as one.
     ///
-    /// Texts with values in it are prepared first, or found among those [prepared before](Self::prepare_cached).
+    /// Texts with values in it are prepared first, or found among those [prepared before](Self::prepare_cached). Each of
+    /// these has the limit on the time of any request, and the limit of the batch counts from when they are done.
     pub fn batch(&mut self, now: Instant, batch: impl Into<Box<Batch>>) -> RequestId {
         let batch = batch.into();
         self.request(now, |driver, request| driver.batch_begin(request, batch))
