@@ -343,7 +343,8 @@ fn send_ready<R: Runtime>(
         return Ok(None);
     };
     let lane = target.handle;
-    if !ready.fits(lane.layout(), &values) {
+    let template = ready.template();
+    if !template.fits(lane.layout(), &values) {
         return Ok(None);
     }
     lane.leads_to(target.host, &routing);
@@ -352,7 +353,7 @@ fn send_ready<R: Runtime>(
         return Ok(None);
     };
     let (mut timestamp, mut now, mut is_old) = (0, 0, false);
-    if ready.is_stamped() {
+    if template.is_stamped() {
         now = entry.stamp().at(since, || {
             let (now, old) = shared.clock.tell(since);
             is_old = old;
@@ -362,7 +363,7 @@ fn send_ready<R: Runtime>(
     }
     let frame = entry
         .arena()
-        .put_execute(|out| ready.write(out, values.block(), timestamp));
+        .put_execute(|out| template.write(out, values.block(), timestamp));
     let ticket = entry.submit(frame, ready.deadline(since));
     // The lane is free again: what follows may take a lock, and a note may reach code of the application.
     shared.watch_drift(timestamp, now);

@@ -17,10 +17,9 @@ use messina_core::conn::{CloseReason, Connection, ConnectionInfo, Reply, Ticket}
 use messina_core::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use messina_core::error::protocol::FrameEncodeError;
 use messina_core::exec::Coordinator;
-use messina_core::exec::ready::ExecuteLayout;
 use messina_core::exec::targets::Planned;
 use messina_core::routing::{HostIdx, Routing, Shard};
-use messina_core::wire::{Opcode, ProtocolFeatures};
+use messina_core::wire::{ExecuteLayout, Opcode, ProtocolFeatures};
 
 mod arena;
 mod slots;

@@ -1,7 +1,7 @@
 //! What every EXECUTE of a statement has in common, put together once: the settled options, the first choice of a node,
-//! and the bytes around the values.
+//! and the template of its frame.
 //!
-//! This module leaves out the values, and everything that differs from one request to the next.
+//! This module leaves out the values, everything that differs from one request to the next, and what a frame looks like.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,16 +15,13 @@ use crate::exec::targets::Target;
 use crate::exec::{Connections, Planned};
 use crate::policy::load_balancing::{DefaultLoadBalancing, PlanRequest, RoutingView, as_default};
 use crate::routing::Routing;
-use crate::types::encode::EncodedValues;
-use crate::wire::FrameHeader;
-use crate::wire::header::ProtocolVersion;
-use crate::wire::request::{RequestOptionsRef, ValuesRef};
+use crate::wire::request::{ExecuteTemplate, RequestOptionsRef, ValuesRef};
 use crate::wire::supported::ProtocolFeatures;
 
 /// Holds what does not change from one plain EXECUTE of a statement to the next.
 ///
 /// A request is plain when it goes to the first node that the policy names, with nothing but its values to tell it from
-/// others. It costs its owner a copy of these bytes, the values and a timestamp.
+/// others. It costs its owner a copy of the template, the values and a timestamp.
 #[derive(Debug)]
 pub struct Ready {
     /// Is the profile of the session.
@@ -34,14 +31,7 @@ pub struct Ready {
     balancing: Option<DefaultLoadBalancing>,
     timeout: Option<Duration>,
     stable: bool,
-    /// Is whether each request has a timestamp of its own.
-    stamped: bool,
-    layout: ExecuteLayout,
-    head: [u8; HEAD],
-    head_len: usize,
-    tail: [u8; TAIL],
-    tail_len: usize,
-    timestamp_at: usize,
+    template: ExecuteTemplate,
 }
 
 /// Holds what the requests of a statement depend on beside its own options.
@@ -52,31 +42,6 @@ pub struct Defaults {
     /// Is what most connections of the session have agreed on.
     pub features: ProtocolFeatures,
 }
-
-/// Is what the layout of an EXECUTE depends on, in one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExecuteLayout(u8);
-
-impl ExecuteLayout {
-    /// Returns that of connections that have agreed on `features`.
-    pub fn of(features: &ProtocolFeatures) -> Self {
-        let version = match features.version {
-            ProtocolVersion::V4 => 0,
-            ProtocolVersion::V5 => 1,
-        };
-        let metadata_id = 2 * u8::from(features.has_metadata_id());
-        Self(version | metadata_id | (4 * u8::from(features.tablets_v2)))
-    }
-}
-
-/// Header, two ids of 16 bytes, consistency, flags and count of values; a statement that needs more is not plain.
-const HEAD: usize = 64;
-/// Page size, serial consistency, timestamp and tablet block.
-const TAIL: usize = 16;
-/// Values longer than this go the long way, which checks the length of the whole.
-const VALUES_MAX: usize = 1 << 20;
-/// Is the place of the body's length in a header.
-const LENGTH_AT: usize = 5;
 
 impl Ready {
     /// Puts together what can be; none when the statement's requests are not plain.
@@ -107,24 +72,12 @@ impl Ready {
             tracing: settings.tracing,
             custom_payload: None,
         };
-        let mut frame = Vec::new();
-        request.encode(&mut frame, features, 0, &extras).ok()?;
-        let before = 4 * usize::from(settings.page_size.is_some())
-            + 2 * usize::from(settings.serial_consistency.is_some());
-        let tail_len =
-            before + 8 * usize::from(timestamp.is_some()) + usize::from(features.tablets_v2);
-        let (head, tail) = frame.split_at_checked(frame.len().checked_sub(tail_len)?)?;
+        let template = ExecuteTemplate::new(&request, features, &extras, stamped)?;
         Some(Self {
             balancing: as_default(&*profile.load_balancing).cloned(),
             timeout: options.timeout.or(profile.request_timeout),
             stable: PlanRequest::is_stable(preparation.is_conditional(), settings.consistency),
-            stamped,
-            layout: ExecuteLayout::of(features),
-            head: padded(head)?,
-            head_len: head.len(),
-            tail: padded(tail)?,
-            tail_len,
-            timestamp_at: before,
+            template,
             profile: Arc::clone(profile),
             default: Arc::clone(&defaults.profile),
         })
@@ -142,10 +95,10 @@ impl Ready {
         self.stable
     }
 
-    /// Says whether each request has a timestamp of its own.
+    /// Returns the frame that its requests fill in.
     #[inline]
-    pub const fn is_stamped(&self) -> bool {
-        self.stamped
+    pub const fn template(&self) -> &ExecuteTemplate {
+        &self.template
     }
 
     /// Returns when a request that starts now has failed.
@@ -173,46 +126,6 @@ impl Ready {
         };
         cluster.connect(planned, request.seed)
     }
-
-    /// Says whether [`write`](Self::write) can write these values for a connection of this layout.
-    #[inline]
-    pub fn fits(&self, layout: ExecuteLayout, values: &EncodedValues) -> bool {
-        self.layout == layout && values.is_one_block() && values.block().len() <= VALUES_MAX
-    }
-
-    /// Appends the frame with these values, byte for byte what the general way would write. The stream id is left open.
-    ///
-    /// `timestamp` counts where [`is_stamped`](Self::is_stamped) says so.
-    #[inline(always)] // On the path of every request.
-    pub fn write(&self, out: &mut Vec<u8>, values: &[u8], timestamp: i64) {
-        let start = out.len();
-        let body = self.head_len - FrameHeader::LEN + values.len() + self.tail_len;
-        out.reserve(HEAD + values.len() + TAIL);
-        // Whole arrays cost a few stores; what is too much is cut off again.
-        out.extend_from_slice(&self.head);
-        out.truncate(start + self.head_len);
-        let place = out.get_mut(start + LENGTH_AT..).unwrap_or_default();
-        if let (Some(place), Ok(body)) = (place.first_chunk_mut(), u32::try_from(body)) {
-            *place = body.to_be_bytes();
-        }
-        out.extend_from_slice(values);
-        let mut tail = self.tail;
-        if self.stamped
-            && let Some(place) = tail.get_mut(self.timestamp_at..)
-            && let Some(place) = place.first_chunk_mut()
-        {
-            *place = timestamp.to_be_bytes();
-        }
-        let end = out.len() + self.tail_len;
-        out.extend_from_slice(&tail);
-        out.truncate(end);
-    }
-}
-
-fn padded<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-    let mut padded = [0; N];
-    padded.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(padded)
 }
 
 #[cfg(test)]

@@ -143,6 +143,12 @@ impl EncodedValues {
         usize::from(self.count)
     }
 
+    /// Returns how many values there are, as a request counts them.
+    #[inline]
+    pub(crate) const fn count(&self) -> u16 {
+        self.count
+    }
+
     /// Says whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {

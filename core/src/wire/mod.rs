@@ -29,8 +29,8 @@ pub use event::{
 pub use header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion, RawHeader};
 pub use read::Reader;
 pub use request::{
-    Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, EncodedRef, LargeValue, Params,
-    ParamsRef, Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef,
+    Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, EncodedRef, ExecuteLayout,
+    ExecuteTemplate, LargeValue, Params, ParamsRef, Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef,
     StatementSource, Values, ValuesRef,
 };
 pub use response::{Envelope, Response, ResponseFrame};

@@ -9,6 +9,8 @@ mod values;
 
 use bytes::Bytes;
 
+pub use execute::{ExecuteLayout, ExecuteTemplate};
+
 use crate::wire::consistency::{Consistency, SerialConsistency};
 use crate::wire::event::EventKind;
 use crate::wire::header::Opcode;

@@ -5,9 +5,14 @@ use crate::exec::prepared::PreparedStatement;
 use crate::exec::targets::Planned;
 use crate::policy::load_balancing::{ClusterView, LoadBalancingPolicy};
 use crate::policy::speculative::SpeculativePolicy;
-use crate::types::encode::RowWriter;
+use crate::types::column_type::ColumnType;
+use crate::types::encode::{EncodedValues, RowWriter};
 use crate::types::row::ToRow;
+use crate::types::value::Value;
 use crate::wire::consistency::{Consistency, SerialConsistency};
+use crate::wire::header::ProtocolVersion;
+use crate::wire::request::ExecuteLayout;
+use crate::wire::result::ColumnSpec;
 
 fn features(version: ProtocolVersion, metadata_id: bool, tablets_v2: bool) -> ProtocolFeatures {
     ProtocolFeatures {
@@ -38,11 +43,11 @@ fn general(
     statement: &PreparedStatement,
     features: &ProtocolFeatures,
     profile: &ExecutionProfile,
+    values: &EncodedValues,
     timestamp: i64,
 ) -> Vec<u8> {
     let options = statement.options();
     let settings = options.settle(virtual_start(), profile, || timestamp);
-    let values = values(statement);
     let params = settings.params(settings.consistency, values.values(), None);
     let shape = statement.shape();
     let request = statement.execute(&shape, params, features);
@@ -82,8 +87,9 @@ fn the_short_way_writes_what_the_general_way_writes() {
                 let ready = statement.ready().expect("a plain statement");
                 let timestamp = 0x0102_0304_0506_0708;
                 let mut out = vec![0xee];
-                ready.write(&mut out, values(&statement).block(), timestamp);
-                let expected = general(&statement, &layout, &profile, timestamp);
+                ready.template().write(&mut out, values(&statement).block(), timestamp);
+                let values = values(&statement);
+                let expected = general(&statement, &layout, &profile, &values, timestamp);
                 assert_eq!(out, expected, "statement {number}, {layout:?}");
             }
         }
@@ -102,10 +108,11 @@ fn without_timestamps_of_the_client_none_is_written() {
         features,
     });
     let ready = statement.ready().expect("a plain statement");
-    assert!(!ready.is_stamped());
+    assert!(!ready.template().is_stamped());
     let mut out = vec![0xee];
-    ready.write(&mut out, values(&statement).block(), 99);
-    assert_eq!(out, general(&statement, &features, &profile, 99));
+    let values = values(&statement);
+    ready.template().write(&mut out, values.block(), 99);
+    assert_eq!(out, general(&statement, &features, &profile, &values, 99));
 }
 
 #[test]
@@ -141,7 +148,7 @@ fn another_session_and_another_layout_are_told_apart() {
     assert!(ready.suits(&profile));
     assert!(!ready.suits(&Arc::new(ExecutionProfile::default())));
     let values = values(&statement);
-    let fits = |features| ready.fits(ExecuteLayout::of(&features), &values);
+    let fits = |features| ready.template().fits(ExecuteLayout::of(&features), &values);
     assert!(fits(features(ProtocolVersion::V4, true, false)));
     assert!(!fits(features(ProtocolVersion::V4, false, false)));
     assert!(!fits(features(ProtocolVersion::V4, true, true)));
@@ -154,18 +161,52 @@ fn values_that_lie_elsewhere_go_the_general_way() {
     let layout = ExecuteLayout::of(&own.features);
     let statement = prepared(b"id", &[], None).with_defaults(own);
     let ready = statement.ready().expect("a plain statement");
-    let columns = [crate::wire::result::ColumnSpec {
+    let columns = [ColumnType::Int, ColumnType::Blob].map(|ty| ColumnSpec {
         keyspace: "ks".into(),
         table: "t".into(),
         name: "b".into(),
-        ty: crate::types::column_type::ColumnType::Blob,
-    }];
+        ty,
+    });
     for (len, fits) in [(1024, true), (1025, false)] {
         let mut values = EncodedValues::new();
-        let row = (bytes::Bytes::from(vec![1; len]),);
+        let row = (7, bytes::Bytes::from(vec![1; len]));
         row.to_row(&columns, &mut RowWriter::new(&mut values))
             .expect("a blob");
-        assert_eq!(ready.fits(layout, &values), fits, "{len} bytes");
+        assert_eq!(ready.template().fits(layout, &values), fits, "{len} bytes");
+    }
+}
+
+/// Values of a user's own, of which there can be fewer than the statement has markers.
+struct First(usize);
+
+impl ToRow for First {
+    fn to_row(
+        &self,
+        columns: &[ColumnSpec],
+        out: &mut RowWriter<'_>,
+    ) -> Result<(), crate::error::value::EncodeError> {
+        let some = columns.iter().take(self.0);
+        some.zip([Value::Int(7), Value::Text("text".to_owned())])
+            .try_for_each(|(column, value)| out.write(&column.ty, &value))
+    }
+}
+
+#[test]
+fn fewer_values_than_the_statement_has_markers_go_the_general_way() {
+    let own = defaults(ProtocolFeatures::default());
+    let (features, profile) = (own.features, Arc::clone(&own.profile));
+    let statement = prepared(b"id", &[], None).with_defaults(own);
+    let ready = statement.ready().expect("a plain statement");
+    for count in 0..=2 {
+        let mut values = EncodedValues::new();
+        let written = First(count).to_row(statement.bind_columns(), &mut RowWriter::new(&mut values));
+        written.expect("values of the right types");
+        let general = general(&statement, &features, &profile, &values, 5);
+        let mut short = vec![0xee];
+        ready.template().write(&mut short, values.block(), 5);
+        let fits = ready.template().fits(ExecuteLayout::of(&features), &values);
+        assert_eq!(fits, count == 2, "{count} values");
+        assert_eq!(fits, short == general, "{count} values");
     }
 }
 
