@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::column_type::ColumnType;
-use crate::wire::result::{ColumnSpec, GLOBAL_TABLE, KIND_ROWS, NO_METADATA};
+use crate::wire::result::{
+    CELL_LEN_MIN, ColumnSpec, GLOBAL_TABLE, KIND_ROWS, TYPE_LIST, TYPE_MAP, NO_METADATA, TYPE_SET, simple_type_id,
+};
 
 /// Keeps columns with the bytes that a server describes them by.
 #[derive(Clone, Debug)]
@@ -24,8 +26,6 @@ pub(crate) struct PlainRows {
 
 /// Kind, flags and count of columns.
 const HEAD: usize = 12;
-/// The shortest cell: its length.
-const CELL_LEN_MIN: usize = 4;
 
 impl KnownColumns {
     /// Writes columns of one table as servers do; none where they are of several, or of types that are written in more
@@ -81,34 +81,12 @@ fn put_string(out: &mut Vec<u8>, text: &Arc<str>) -> Option<()> {
 }
 
 fn put_type(out: &mut Vec<u8>, ty: &ColumnType) -> Option<()> {
-    let id: u16 = match ty {
-        ColumnType::Ascii => 0x01,
-        ColumnType::BigInt => 0x02,
-        ColumnType::Blob => 0x03,
-        ColumnType::Boolean => 0x04,
-        ColumnType::Counter => 0x05,
-        ColumnType::Decimal => 0x06,
-        ColumnType::Double => 0x07,
-        ColumnType::Float => 0x08,
-        ColumnType::Int => 0x09,
-        ColumnType::Timestamp => 0x0b,
-        ColumnType::Uuid => 0x0c,
-        ColumnType::Text => 0x0d,
-        ColumnType::Varint => 0x0e,
-        ColumnType::Timeuuid => 0x0f,
-        ColumnType::Inet => 0x10,
-        ColumnType::Date => 0x11,
-        ColumnType::Time => 0x12,
-        ColumnType::SmallInt => 0x13,
-        ColumnType::TinyInt => 0x14,
-        ColumnType::Duration => 0x15,
-        ColumnType::List(element) => return put_nested(out, 0x20, &[element]),
-        ColumnType::Map(entry) => return put_nested(out, 0x21, &[&entry.0, &entry.1]),
-        ColumnType::Set(element) => return put_nested(out, 0x22, &[element]),
-        _ => return None,
-    };
-    out.extend_from_slice(&id.to_be_bytes());
-    Some(())
+    match ty {
+        ColumnType::List(element) => put_nested(out, TYPE_LIST, &[element]),
+        ColumnType::Map(entry) => put_nested(out, TYPE_MAP, &[&entry.0, &entry.1]),
+        ColumnType::Set(element) => put_nested(out, TYPE_SET, &[element]),
+        _ => put_nested(out, simple_type_id(ty)?, &[]),
+    }
 }
 
 fn put_nested(out: &mut Vec<u8>, id: u16, parts: &[&ColumnType]) -> Option<()> {

@@ -346,7 +346,7 @@ pub(crate) fn read_type(r: &mut Reader<'_>, depth: usize) -> Result<ColumnType, 
         return Err(ProtocolError::new(ProtocolErrorKind::TypeTooDeep, at));
     };
     Ok(match r.short()? {
-        0x0000 => {
+        TYPE_CUSTOM => {
             let name_at = r.offset() + 2;
             let name = r.string()?;
             custom_type::parse_nested(name, depth + 1).map_err(|error| ProtocolError {
@@ -374,23 +374,67 @@ pub(crate) fn read_type(r: &mut Reader<'_>, depth: usize) -> Result<ColumnType, 
         0x0013 => ColumnType::SmallInt,
         0x0014 => ColumnType::TinyInt,
         0x0015 => ColumnType::Duration,
-        0x0020 => ColumnType::List(Arc::new(read_type(r, depth)?)),
-        0x0021 => {
+        TYPE_LIST => ColumnType::List(Arc::new(read_type(r, depth)?)),
+        TYPE_MAP => {
             let key = read_type(r, depth)?;
             ColumnType::Map(Arc::new((key, read_type(r, depth)?)))
         }
-        0x0022 => ColumnType::Set(Arc::new(read_type(r, depth)?)),
-        0x0030 => ColumnType::Udt(Arc::new(UdtType {
+        TYPE_SET => ColumnType::Set(Arc::new(read_type(r, depth)?)),
+        TYPE_UDT => ColumnType::Udt(Arc::new(UdtType {
             keyspace: Arc::from(r.string()?),
             name: Arc::from(r.string()?),
             fields: r.list(COLUMN_LEN_MIN, |r| {
                 Ok((Arc::from(r.string()?), read_type(r, depth)?))
             })?,
         })),
-        0x0031 => ColumnType::Tuple(Arc::from(r.list(TYPE_LEN_MIN, |r| read_type(r, depth))?)),
+        TYPE_TUPLE => ColumnType::Tuple(Arc::from(r.list(TYPE_LEN_MIN, |r| read_type(r, depth))?)),
         id => return Err(ProtocolError::new(ProtocolErrorKind::UnknownType(id), at)),
     })
 }
+
+/// Returns the id of a type that is written as nothing but its id: the other direction of [`read_type`]'s table.
+pub(crate) const fn simple_type_id(ty: &ColumnType) -> Option<u16> {
+    Some(match ty {
+        ColumnType::Ascii => 0x0001,
+        ColumnType::BigInt => 0x0002,
+        ColumnType::Blob => 0x0003,
+        ColumnType::Boolean => 0x0004,
+        ColumnType::Counter => 0x0005,
+        ColumnType::Decimal => 0x0006,
+        ColumnType::Double => 0x0007,
+        ColumnType::Float => 0x0008,
+        ColumnType::Int => 0x0009,
+        ColumnType::Timestamp => 0x000b,
+        ColumnType::Uuid => 0x000c,
+        ColumnType::Text => 0x000d,
+        ColumnType::Varint => 0x000e,
+        ColumnType::Timeuuid => 0x000f,
+        ColumnType::Inet => 0x0010,
+        ColumnType::Date => 0x0011,
+        ColumnType::Time => 0x0012,
+        ColumnType::SmallInt => 0x0013,
+        ColumnType::TinyInt => 0x0014,
+        ColumnType::Duration => 0x0015,
+        ColumnType::List(_)
+        | ColumnType::Set(_)
+        | ColumnType::Map(_)
+        | ColumnType::Tuple(_)
+        | ColumnType::Udt(_)
+        | ColumnType::Vector { .. }
+        | ColumnType::Custom(_) => return None,
+    })
+}
+
+/// The class name of a custom type follows.
+pub(crate) const TYPE_CUSTOM: u16 = 0x0000;
+/// What collections hold follows their ids.
+pub(crate) const TYPE_LIST: u16 = 0x0020;
+pub(crate) const TYPE_MAP: u16 = 0x0021;
+pub(crate) const TYPE_SET: u16 = 0x0022;
+/// Names and fields follow.
+pub(crate) const TYPE_UDT: u16 = 0x0030;
+/// The list of component types follows.
+pub(crate) const TYPE_TUPLE: u16 = 0x0031;
 
 pub(crate) const KIND_VOID: i32 = 1;
 pub(crate) const KIND_ROWS: i32 = 2;
@@ -411,7 +455,7 @@ pub(crate) const METADATA_CHANGED: u32 = 0x0008;
 /// busy with a row of nothing.
 const COLUMNS_MAX: usize = EMPTY_ITEMS_MAX;
 /// The shortest cell: its length.
-const CELL_LEN_MIN: usize = 4;
+pub(crate) const CELL_LEN_MIN: usize = 4;
 /// The shortest type: its id.
 const TYPE_LEN_MIN: usize = 2;
 /// The shortest column spec: an empty name and a type.

@@ -12,7 +12,7 @@ use crate::wire::response::{Envelope, Response};
 use crate::wire::result::{
     ColumnSpec, GLOBAL_TABLE, KIND_PREPARED, KIND_ROWS, KIND_SCHEMA_CHANGE, KIND_SET_KEYSPACE,
     KIND_VOID, METADATA_CHANGED, MORE_PAGES, NO_METADATA, PreparedBody, ResultBody, ResultMetadata,
-    RowsBody,
+    RowsBody, TYPE_CUSTOM, TYPE_LIST, TYPE_MAP, TYPE_SET, TYPE_TUPLE, TYPE_UDT, simple_type_id,
 };
 use crate::wire::server_error::{
     OperationKind, ReplicaFailures, ServerError, ServerErrorDetail, WriteType,
@@ -444,32 +444,16 @@ impl Writer<'_> {
     }
 
     fn column_type(&mut self, ty: &ColumnType) -> Written {
-        let id = match ty {
-            ColumnType::Ascii => 0x0001,
-            ColumnType::BigInt => 0x0002,
-            ColumnType::Blob => 0x0003,
-            ColumnType::Boolean => 0x0004,
-            ColumnType::Counter => 0x0005,
-            ColumnType::Decimal => 0x0006,
-            ColumnType::Double => 0x0007,
-            ColumnType::Float => 0x0008,
-            ColumnType::Int => 0x0009,
-            ColumnType::Timestamp => 0x000b,
-            ColumnType::Uuid => 0x000c,
-            ColumnType::Text => 0x000d,
-            ColumnType::Varint => 0x000e,
-            ColumnType::Timeuuid => 0x000f,
-            ColumnType::Inet => 0x0010,
-            ColumnType::Date => 0x0011,
-            ColumnType::Time => 0x0012,
-            ColumnType::SmallInt => 0x0013,
-            ColumnType::TinyInt => 0x0014,
-            ColumnType::Duration => 0x0015,
-            ColumnType::List(element) => return self.nested(0x0020, &[element]),
-            ColumnType::Map(types) => return self.nested(0x0021, &[&types.0, &types.1]),
-            ColumnType::Set(element) => return self.nested(0x0022, &[element]),
+        if let Some(id) = simple_type_id(ty) {
+            self.short(id);
+            return Ok(());
+        }
+        match ty {
+            ColumnType::List(element) => self.nested(TYPE_LIST, &[element]),
+            ColumnType::Map(types) => self.nested(TYPE_MAP, &[&types.0, &types.1]),
+            ColumnType::Set(element) => self.nested(TYPE_SET, &[element]),
             ColumnType::Udt(udt) => {
-                self.short(0x0030);
+                self.short(TYPE_UDT);
                 self.string(&udt.keyspace)?;
                 self.string(&udt.name)?;
                 self.short_len(FramePart::List, udt.fields.len())?;
@@ -477,20 +461,18 @@ impl Writer<'_> {
                     self.string(name)?;
                     self.column_type(ty)?;
                 }
-                return Ok(());
+                Ok(())
             }
             ColumnType::Tuple(components) => {
-                self.short(0x0031);
+                self.short(TYPE_TUPLE);
                 self.short_len(FramePart::List, components.len())?;
-                return components.iter().try_for_each(|ty| self.column_type(ty));
+                components.iter().try_for_each(|ty| self.column_type(ty))
             }
-            ColumnType::Vector { .. } | ColumnType::Custom(_) => {
-                self.short(0x0000);
-                return self.short_bytes(FramePart::ClassName, class_name(ty).as_bytes());
+            _ => {
+                self.short(TYPE_CUSTOM);
+                self.short_bytes(FramePart::ClassName, class_name(ty).as_bytes())
             }
-        };
-        self.short(id);
-        Ok(())
+        }
     }
 
     fn nested(&mut self, id: u16, parameters: &[&ColumnType]) -> Written {
