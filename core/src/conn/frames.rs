@@ -72,7 +72,7 @@ impl Connection {
                 return;
             };
             self.recv.skip_void();
-            self.put_void(freed, stream, version);
+            self.put_void(freed, stream);
         }
         while let Some(bytes) = self.recv.header()
             && let raw = RawHeader::parse(bytes)

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use thiserror::Error;
 
 use crate::conn::{Connection, ConnectionInfo};
 use crate::error::connect::{AttemptError, AttemptErrorKind, ConnectionError, Fate};
 use crate::error::protocol::FrameEncodeError;
 use crate::notify::Note;
-use crate::wire::{
-    Direction, Flags, FrameHeader, Opcode, ProtocolVersion, ResponseFrame, ServerEvent,
-};
+use crate::wire::{ProtocolVersion, ResponseFrame, ServerEvent};
 
 /// Is what a connection tells its owner.
 #[derive(Debug)]
@@ -56,7 +53,7 @@ impl Reply {
     /// There is no answer.
     pub fn into_frame(self, version: ProtocolVersion) -> Result<ResponseFrame, AttemptError> {
         match self {
-            Self::Void => Ok(void(0, version.byte())),
+            Self::Void => Ok(ResponseFrame::void(0, version)),
             Self::Frame(frame) => Ok(frame),
             Self::Failed(error) => Err(error),
         }
@@ -145,23 +142,17 @@ impl Queued {
             Self::Rare(_) => false,
         }
     }
-}
 
-impl From<Queued> for ConnectionOutput {
+    /// Makes the output, of a connection of this version.
     #[inline]
-    fn from(queued: Queued) -> Self {
-        match queued {
-            Queued::Void(done) => Self::from(done),
-            Queued::Answered { ticket, frame, .. } => Self::Reply {
-                ticket,
-                reply: Ok(frame),
-            },
-            Queued::Failed { ticket, error, .. } => Self::Reply {
-                ticket,
-                reply: Err(error),
-            },
-            Queued::Rare(output) => *output,
-        }
+    fn into_output(self, version: ProtocolVersion) -> ConnectionOutput {
+        let (ticket, reply) = match self {
+            Self::Void(done) => return done.into_output(version),
+            Self::Answered { ticket, frame, .. } => (ticket, Ok(frame)),
+            Self::Failed { ticket, error, .. } => (ticket, Err(error)),
+            Self::Rare(output) => return *output,
+        };
+        ConnectionOutput::Reply { ticket, reply }
     }
 }
 
@@ -171,14 +162,14 @@ pub(crate) struct Done {
     pub(crate) ticket: Ticket,
     pub(crate) key: StreamKey,
     pub(crate) stream: i16,
-    pub(crate) version: u8,
 }
 
-impl From<Done> for ConnectionOutput {
-    fn from(done: Done) -> Self {
-        Self::Reply {
-            ticket: done.ticket,
-            reply: Ok(void(done.stream, done.version)),
+impl Done {
+    /// Makes the output, of a connection of this version.
+    const fn into_output(self, version: ProtocolVersion) -> ConnectionOutput {
+        ConnectionOutput::Reply {
+            ticket: self.ticket,
+            reply: Ok(ResponseFrame::void(self.stream, version)),
         }
     }
 }
@@ -240,26 +231,9 @@ impl Connection {
     #[inline]
     pub fn poll_output(&mut self) -> Option<ConnectionOutput> {
         if let Some(done) = self.next_done() {
-            return Some(done.into());
+            return Some(done.into_output(self.plan.version));
         }
-        self.outputs.pop_front().map(ConnectionOutput::from)
+        let queued = self.outputs.pop_front()?;
+        Some(queued.into_output(self.plan.version))
     }
 }
-
-/// Makes the frame of a RESULT of kind Void.
-fn void(stream: i16, version: u8) -> ResponseFrame {
-    let header = FrameHeader {
-        direction: Direction::Response,
-        version,
-        flags: Flags::empty(),
-        stream,
-        opcode: Opcode::Result,
-        length: VOID_LEN,
-    };
-    let body = Bytes::from_static(VOID);
-    ResponseFrame { header, body }
-}
-
-/// Is the body of a RESULT without rows, the most common one of all.
-pub(super) const VOID: &[u8; 4] = &[0, 0, 0, 1];
-const VOID_LEN: u32 = 4;

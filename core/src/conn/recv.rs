@@ -3,8 +3,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::conn::output::VOID;
-use crate::wire::{FrameHeader, Opcode};
+use crate::wire::FrameHeader;
+use crate::wire::response::{VOID, void_stream};
 
 /// Is a chunk of initialised memory with two marks: bytes before `start` were consumed, bytes before `filled` arrived.
 ///
@@ -47,8 +47,6 @@ const CHUNK_MIN: usize = 1024;
 const CHUNK_MAX: usize = 64 * 1024;
 /// Two: one read into, one whose windows are still being looked at.
 const SPARES_MAX: usize = 2;
-/// The length and the body of a RESULT of kind Void.
-const VOID_REST: u64 = 0x0000_0004_0000_0001;
 /// Three large answers at a time are more than one connection's share of the memory.
 const LARGE_SPARES_MAX: usize = 3;
 /// 4 MiB: larger chunks go back to the allocator at once.
@@ -157,16 +155,10 @@ impl RecvBuffer {
     }
 
     /// Returns the stream of the next frame if that is a RESULT of kind Void with nothing around it, and all of it is
-    /// there: the answer to most writes, known by its bytes.
+    /// there.
     #[inline]
     pub(crate) fn void_ahead(&self, version: u8) -> Option<i16> {
-        let frame = self.chunk.get(self.start..self.filled)?;
-        let head = u64::from_be_bytes(*frame.first_chunk()?);
-        let rest = u64::from_be_bytes(*frame.get(5..)?.first_chunk()?);
-        let [_, _, s0, s1, ..] = head.to_be_bytes();
-        let expected = [version | 0x80, 0, s0, s1, Opcode::Result.byte(), 0, 0, 0];
-        (head == u64::from_be_bytes(expected) && rest == VOID_REST)
-            .then_some(i16::from_be_bytes([s0, s1]))
+        void_stream(self.chunk.get(self.start..self.filled)?, version)
     }
 
     /// Goes past the frame that [`void_ahead`](Self::void_ahead) has found.

@@ -159,7 +159,7 @@ impl Connection {
     }
 
     #[inline(always)] // The path of the answers to most writes.
-    pub(super) fn put_void(&mut self, freed: Freed, stream: i16, version: u8) {
+    pub(super) fn put_void(&mut self, freed: Freed, stream: i16) {
         let Freed { ticket, key, line } = freed;
         self.deadlines.clear(key.index);
         self.forget_line(line);
@@ -168,7 +168,6 @@ impl Connection {
             ticket,
             key,
             stream,
-            version,
         };
         // What was put out before is given out before.
         if self.outputs.is_empty() {

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::config::profile::ExecutionProfile;
@@ -266,9 +265,6 @@ impl Coordinator {
         self
     }
 }
-
-/// The result that stands for an error which the retry policy chose to ignore: RESULT of kind Void.
-pub(super) const VOID: Bytes = Bytes::from_static(&[0, 0, 0, 1]);
 
 #[cfg(test)]
 mod tests;

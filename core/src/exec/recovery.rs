@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::fibre::{Fibre, FibreState, NextPlace};
-use super::plan::VOID;
 use super::{AttemptId, Cluster, Execution, ExecutionOutput, Filled, Phase, StatementKind};
 use crate::conn::CloseReason;
 use crate::error::connect::{AttemptError, ConnectionError, Fate};
@@ -18,7 +17,7 @@ use crate::error::request::{Attempt, RequestError, RequestErrorKind};
 use crate::exec::targets::Planned;
 use crate::policy::retry::{Failure, FailureClass, RetryDecision};
 use crate::wire::consistency::Consistency;
-use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
+use crate::wire::header::{Opcode, ProtocolVersion};
 use crate::wire::response::{Response, ResponseFrame};
 use crate::wire::server_error::ServerErrorDetail;
 use crate::wire::supported::ProtocolFeatures;
@@ -194,7 +193,10 @@ impl<H: Clone> Execution<H> {
         history.failed(class);
         let risky = fate == Fate::MaybeApplied && !idempotent;
         match decision {
-            RetryDecision::Ignore => self.succeed(at, void_frame()),
+            // An ignored error reads as if something was done.
+            RetryDecision::Ignore => {
+                self.succeed(at, ResponseFrame::void(0, ProtocolVersion::V4));
+            }
             RetryDecision::Stop => self.give_up(at),
             _ if risky => self.give_up(at),
             RetryDecision::Same => self.repeat(at, NextPlace::Same, None, cluster),
@@ -467,19 +469,6 @@ fn answered_or(kind: &RequestErrorKind, fate: Fate) -> Fate {
     } else {
         fate
     }
-}
-
-/// Makes the empty result that stands for an ignored error.
-fn void_frame() -> ResponseFrame {
-    let header = FrameHeader {
-        direction: Direction::Response,
-        version: ProtocolVersion::V4.byte(),
-        flags: Flags::empty(),
-        stream: 0,
-        opcode: Opcode::Result,
-        length: 4,
-    };
-    ResponseFrame { header, body: VOID }
 }
 
 /// The address of a host that is in no snapshot; indexes are stable, so it is never shown in practice.

@@ -15,12 +15,11 @@ use crate::error::session::SessionError;
 use crate::error::value::{DecodeError, TypeError};
 use crate::exec::columns::PageColumns;
 use crate::exec::paging::PagingState;
-use crate::exec::plan::{Coordinator, VOID};
+use crate::exec::plan::Coordinator;
 use crate::exec::prepared::{Preparation, ResultShape};
 use crate::types::column_type::ColumnType;
 use crate::types::row::{FromRow, Row, RowView, Rows};
 use crate::wire::event::SchemaChange;
-use crate::wire::header::{Flags, Opcode};
 use crate::wire::response::{Response, ResponseFrame};
 use crate::wire::result::{ColumnSpec, ResultBody, ResultMetadata, RowsBody};
 use crate::wire::supported::ProtocolFeatures;
@@ -66,10 +65,7 @@ impl QueryResult {
         coordinator: Option<Coordinator>,
     ) -> Result<Self, ResultError> {
         // The answer to most writes: nothing around it, nothing in it.
-        if *frame.body == *VOID
-            && frame.header.opcode == Opcode::Result
-            && frame.header.flags == Flags::empty()
-        {
+        if frame.is_bare_void() {
             return Ok(Self::void(coordinator));
         }
         Self::parse_whole(frame, features, announced, coordinator)
@@ -85,7 +81,7 @@ impl QueryResult {
         shape: &ResultShape,
         coordinator: Option<Coordinator>,
     ) -> Result<Self, ResponseFrame> {
-        let is_bare = frame.header.opcode == Opcode::Result && frame.header.flags == Flags::empty();
+        let is_bare = frame.is_bare_result();
         match shape.plain_rows(&frame.body).filter(|_| is_bare) {
             Some((columns, rows)) => {
                 let mut cells = frame.body;

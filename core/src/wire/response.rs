@@ -13,7 +13,7 @@ use crate::error::protocol::{ProtocolError, ProtocolErrorKind};
 use crate::wire::event::ServerEvent;
 use crate::wire::header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion};
 use crate::wire::read::Reader;
-use crate::wire::result::{ColumnSpec, ResultBody};
+use crate::wire::result::{ColumnSpec, KIND_VOID, ResultBody};
 use crate::wire::server_error::ServerError;
 use crate::wire::supported::{ProtocolFeatures, Supported};
 
@@ -65,6 +65,32 @@ impl ResponseFrame {
     /// The kind of message.
     pub fn opcode(&self) -> Opcode {
         self.header.opcode
+    }
+
+    /// Makes a bare RESULT of kind Void.
+    pub(crate) const fn void(stream: i16, version: ProtocolVersion) -> Self {
+        let header = FrameHeader {
+            direction: Direction::Response,
+            version: version.byte(),
+            flags: Flags::empty(),
+            stream,
+            opcode: Opcode::Result,
+            length: VOID_LEN,
+        };
+        let body = Bytes::from_static(VOID);
+        Self { header, body }
+    }
+
+    /// Says whether this is a RESULT with nothing around its message.
+    #[inline]
+    pub(crate) fn is_bare_result(&self) -> bool {
+        self.header.opcode == Opcode::Result && self.header.flags == Flags::empty()
+    }
+
+    /// Says whether this is a RESULT of kind Void with nothing around it.
+    #[inline]
+    pub(crate) fn is_bare_void(&self) -> bool {
+        *self.body == *VOID && self.is_bare_result()
     }
 
     /// Reads the whole response. Rows stay bytes, shared with this frame.
@@ -163,6 +189,29 @@ impl ResponseFrame {
         Ok(())
     }
 }
+
+/// Returns the stream of the frame that starts here if that is a RESULT of kind Void with nothing around it, and all of
+/// it is there: the answer to most writes, known by its bytes.
+#[inline]
+pub(crate) fn void_stream(frame: &[u8], version: u8) -> Option<i16> {
+    let head = u64::from_be_bytes(*frame.first_chunk()?);
+    let rest = u64::from_be_bytes(*frame.get(LENGTH_AT..)?.first_chunk()?);
+    let [_, _, s0, s1, ..] = head.to_be_bytes();
+    let expected = [version | 0x80, 0, s0, s1, Opcode::Result.byte(), 0, 0, 0];
+    (head == u64::from_be_bytes(expected) && rest == VOID_REST)
+        .then_some(i16::from_be_bytes([s0, s1]))
+}
+
+/// The body of a RESULT of kind Void, the most common one of all.
+pub(crate) const VOID: &[u8; 4] = &KIND_VOID.to_be_bytes();
+const VOID_LEN: u32 = 4;
+/// Length and body of a RESULT of kind Void.
+const VOID_REST: u64 = {
+    let ([l0, l1, l2, l3], [v0, v1, v2, v3]) = (VOID_LEN.to_be_bytes(), *VOID);
+    u64::from_be_bytes([l0, l1, l2, l3, v0, v1, v2, v3])
+};
+/// The place of the body's length in a frame.
+const LENGTH_AT: usize = 5;
 
 /// The versions whose ERROR messages are understood, whatever was agreed on.
 const ERROR_VERSIONS: RangeInclusive<u8> = 3..=5;
