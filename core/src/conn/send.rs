@@ -7,7 +7,7 @@ use std::io::IoSlice;
 
 use bytes::Bytes;
 
-use crate::wire::FrameSink;
+use crate::wire::{CHAIN_MIN, FRAMES_KEEP_MAX, FrameSink};
 #[cfg(feature = "v5")]
 use crate::wire::{FrameHeader, RawHeader};
 
@@ -40,12 +40,8 @@ enum SpliceKind {
     Hole(u64),
 }
 
-/// 1 KiB: below it, copying a payload costs less than a slice of its own.
-pub(crate) const CHAIN_MIN: usize = 1024;
 /// Moves what is left to the front once this much was sent, so that a buffer that never empties does not grow.
 const COMPACT_MIN: usize = 64 * 1024;
-/// Gives back a buffer above this when it is empty: one burst should not cost memory for ever.
-const KEEP_MAX: usize = 256 * 1024;
 
 impl SendBuffer {
     /// Returns the position of the next byte to be encoded.
@@ -357,7 +353,7 @@ impl SendBuffer {
                 self.base += to_u64(self.head);
                 self.head = 0;
                 self.bytes.clear();
-                if KEEP_MAX < self.bytes.capacity() {
+                if FRAMES_KEEP_MAX < self.bytes.capacity() {
                     self.bytes = Vec::new();
                 }
             }

@@ -39,4 +39,4 @@ pub use server_error::{
     FailureReason, OperationKind, ReplicaFailures, ServerError, ServerErrorDetail, WriteType,
 };
 pub use supported::{Compression, Offered, ProtocolFeatures, ShardInfo, Sharding, Supported};
-pub use write::FrameSink;
+pub use write::{CHAIN_MIN, FRAMES_KEEP_MAX, FrameSink};

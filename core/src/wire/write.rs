@@ -2,6 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 
+/// 1 KiB: from here on, copying a payload costs more than handing it over.
+pub const CHAIN_MIN: usize = 1024;
+/// 256 KiB: more memory of frames than this is given back once none is left, for one burst should not cost it for ever.
+pub const FRAMES_KEEP_MAX: usize = 256 * 1024;
+
 /// Takes the bytes of a frame.
 pub trait FrameSink {
     /// Makes room for `n` more bytes; called once per frame, before the first byte.
@@ -10,7 +15,7 @@ pub trait FrameSink {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Appends bytes that the sink may keep instead of copying them.
+    /// Appends bytes that the sink may keep instead of copying them, as is worth it from [`CHAIN_MIN`] on.
     fn chain(&mut self, bytes: &Bytes);
 }
 

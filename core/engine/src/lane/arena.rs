@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use messina_core::conn::{AdoptedFrame, Ticket};
-use messina_core::wire::{EncodedRef, FrameSink, LargeValue, Opcode, RequestRef};
+use messina_core::wire::{
+    CHAIN_MIN, EncodedRef, FRAMES_KEEP_MAX, FrameSink, LargeValue, Opcode, RequestRef,
+};
 
 /// One request on its way to the connection's task.
 #[derive(Debug)]
@@ -36,11 +38,6 @@ pub(crate) struct Arena {
     /// Where the frame that is being written starts.
     start: usize,
 }
-
-/// From 1 KiB on, copying a payload costs more than handing it over.
-pub(super) const LARGE_MIN: usize = 1024;
-/// An empty arena above this is given back: one burst should not cost memory for ever.
-const KEEP_MAX: usize = 256 * 1024;
 
 impl Arena {
     /// Writes one frame; nothing is left of it when that fails.
@@ -114,7 +111,7 @@ impl Arena {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.large.clear();
-        if KEEP_MAX < self.bytes.capacity() {
+        if FRAMES_KEEP_MAX < self.bytes.capacity() {
             self.bytes = Vec::new();
         }
     }
@@ -147,7 +144,7 @@ impl FrameSink for Arena {
     }
 
     fn chain(&mut self, bytes: &Bytes) {
-        if bytes.len() < LARGE_MIN {
+        if bytes.len() < CHAIN_MIN {
             self.put(bytes);
         } else {
             let at = self.bytes.len() - self.start;

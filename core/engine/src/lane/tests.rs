@@ -5,9 +5,10 @@ use std::task::Wake;
 
 use bytes::Bytes;
 use messina_core::conn::Address;
-use messina_core::wire::{FrameHeader, FrameSink, RequestOptionsRef, RequestRef, ResponseFrame};
+use messina_core::wire::{
+    CHAIN_MIN, FrameHeader, FrameSink, RequestOptionsRef, RequestRef, ResponseFrame,
+};
 
-use super::arena::LARGE_MIN;
 use super::*;
 use messina_core::seed::Seed;
 
@@ -215,7 +216,7 @@ fn a_request_that_cannot_be_written_leaves_nothing_behind() {
     let lane = lane(2);
     let broken = lane.submit(None, Waker::noop(), |arena, _| {
         arena.put(b"half a frame");
-        arena.chain(&Bytes::from(vec![0; LARGE_MIN]));
+        arena.chain(&Bytes::from(vec![0; CHAIN_MIN]));
         Err(FrameEncodeError::NotAFrame)
     });
     assert!(matches!(
@@ -230,7 +231,7 @@ fn a_request_that_cannot_be_written_leaves_nothing_behind() {
 #[test]
 fn a_large_payload_is_handed_over_and_not_copied() {
     let lane = lane(2);
-    let payload = Bytes::from(vec![7; LARGE_MIN]);
+    let payload = Bytes::from(vec![7; CHAIN_MIN]);
     submit(&lane, "a", Waker::noop());
     let chained = payload.clone();
     let ticket = lane.submit(None, Waker::noop(), move |arena, _| {
