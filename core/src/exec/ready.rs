@@ -6,13 +6,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Cluster;
-use super::straight::goes_straight;
+use super::straight::{connect, goes_straight};
 use crate::config::profile::ExecutionProfile;
+use crate::exec::Connections;
 use crate::exec::prepared::Preparation;
 use crate::exec::statement::StatementOptions;
 use crate::exec::targets::Target;
-use crate::exec::{Connections, Planned};
 use crate::policy::load_balancing::{DefaultLoadBalancing, PlanRequest, RoutingView, as_default};
 use crate::routing::Routing;
 use crate::wire::request::{ExecuteTemplate, RequestOptionsRef, ValuesRef};
@@ -116,15 +115,11 @@ impl Ready {
         connections: &dyn Connections<H>,
     ) -> Option<Target<H>> {
         let view = RoutingView::new(routing, connections);
-        let planned: Planned = match &self.balancing {
+        let planned = match &self.balancing {
             Some(own) => own.first_of(request, &view),
             None => self.profile.load_balancing.first(request, &view),
         }?;
-        let cluster = Cluster {
-            routing,
-            connections,
-        };
-        cluster.connect(planned, request.seed)
+        connect(planned, request, routing, connections)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::fibre::FibreState;
 use super::{AttemptId, Cluster, Connections, Execution, ExecutionPlan, Filled, Phase};
 use crate::config::profile::ExecutionProfile;
-use crate::exec::targets::Target;
+use crate::exec::targets::{Planned, Target};
 use crate::policy::load_balancing::{PlanRequest, RoutingView};
 use crate::routing::Routing;
 
@@ -28,6 +28,17 @@ pub fn first_target<H: Clone>(
 ) -> Option<Target<H>> {
     let view = RoutingView::new(routing, connections);
     let planned = profile.load_balancing.first(request, &view)?;
+    connect(planned, request, routing, connections)
+}
+
+/// Finds the connection to a place that was chosen for a request; none when it has none.
+#[inline(always)] // On the path of every request.
+pub(super) fn connect<H: Clone>(
+    planned: Planned,
+    request: &PlanRequest,
+    routing: &Routing<H>,
+    connections: &dyn Connections<H>,
+) -> Option<Target<H>> {
     let cluster = Cluster {
         routing,
         connections,

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::types::column_type::ColumnType;
 use crate::wire::result::{
-    CELL_LEN_MIN, ColumnSpec, GLOBAL_TABLE, KIND_ROWS, TYPE_LIST, TYPE_MAP, NO_METADATA, TYPE_SET, simple_type_id,
+    CELL_LEN_MIN, ColumnSpec, GLOBAL_TABLE, KIND_ROWS, NO_METADATA, TYPE_LIST, TYPE_MAP, TYPE_SET,
+    simple_type_id,
 };
 
 /// Keeps columns with the bytes that a server describes them by.

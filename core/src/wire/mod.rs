@@ -30,8 +30,8 @@ pub use header::{Direction, Flags, FrameHeader, Opcode, ProtocolVersion, RawHead
 pub use read::Reader;
 pub use request::{
     Batch, BatchKind, BatchRef, BatchStatement, BatchStatementRef, EncodedRef, ExecuteLayout,
-    ExecuteTemplate, LargeValue, Params, ParamsRef, Request, RequestOptions, RequestOptionsRef, RequestRef, StatementRef,
-    StatementSource, Values, ValuesRef,
+    ExecuteTemplate, LargeValue, Params, ParamsRef, Request, RequestOptions, RequestOptionsRef,
+    RequestRef, StatementRef, StatementSource, Values, ValuesRef,
 };
 pub use response::{Envelope, Response, ResponseFrame};
 pub use result::{ColumnSpec, PreparedBody, ResultBody, ResultMetadata, RowsBody};

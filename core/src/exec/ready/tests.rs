@@ -87,7 +87,9 @@ fn the_short_way_writes_what_the_general_way_writes() {
                 let ready = statement.ready().expect("a plain statement");
                 let timestamp = 0x0102_0304_0506_0708;
                 let mut out = vec![0xee];
-                ready.template().write(&mut out, values(&statement).block(), timestamp);
+                ready
+                    .template()
+                    .write(&mut out, values(&statement).block(), timestamp);
                 let values = values(&statement);
                 let expected = general(&statement, &layout, &profile, &values, timestamp);
                 assert_eq!(out, expected, "statement {number}, {layout:?}");
@@ -199,7 +201,8 @@ fn fewer_values_than_the_statement_has_markers_go_the_general_way() {
     let ready = statement.ready().expect("a plain statement");
     for count in 0..=2 {
         let mut values = EncodedValues::new();
-        let written = First(count).to_row(statement.bind_columns(), &mut RowWriter::new(&mut values));
+        let written =
+            First(count).to_row(statement.bind_columns(), &mut RowWriter::new(&mut values));
         written.expect("values of the right types");
         let general = general(&statement, &features, &profile, &values, 5);
         let mut short = vec![0xee];
