@@ -29,8 +29,7 @@ use crate::wire::request::{
 pub struct Batch {
     kind: BatchKind,
     children: Vec<Child>,
-    values: Vec<u8>,
-    large: Vec<LargeValue>,
+    values: Values,
     error: Option<BindError>,
     /// The idempotence of the children that say something about it.
     idempotent: ChildrenIdempotent,
@@ -58,8 +57,7 @@ impl Batch {
         Self {
             kind,
             children: Vec::new(),
-            values: Vec::new(),
-            large: Vec::new(),
+            values: Values::default(),
             error: None,
             idempotent: ChildrenIdempotent::default(),
             options: StatementOptions::default(),
@@ -146,9 +144,11 @@ impl Batch {
     /// Binds the values that wait for the text of this statement.
     ///
     /// # Errors
-    /// The values do not fit the statement; the batch stays as it was.
+    /// Some of the values do not fit the statement; the batch stays as it was.
     pub fn bind_text(&mut self, prepared: &PreparedStatement) -> Result<(), BindError> {
+        let before = self.values.end();
         let mut encoded = EncodedValues::new();
+        let mut bound = Vec::new();
         for child in &mut self.children {
             let ChildStatement::Unbound(unbound) = &child.statement else {
                 continue;
@@ -156,15 +156,18 @@ impl Batch {
             if unbound.text() != prepared.text() {
                 continue;
             }
-            child.token = unbound.encode(prepared, &mut encoded)?;
-            let values = encoded.values();
-            let (start, large_start) = (self.values.len(), self.large.len());
-            self.values.extend_from_slice(values.bytes);
-            self.large.extend_from_slice(values.large);
-            child.count = values.count;
-            child.bytes = start..self.values.len();
-            child.large = large_start..self.large.len();
+            match unbound.encode(prepared, &mut encoded) {
+                Ok(token) => bound.push((child, token, self.values.append(&encoded))),
+                Err(error) => {
+                    self.values.truncate(before);
+                    return Err(error);
+                }
+            }
+        }
+        for (child, token, values) in bound {
             child.statement = ChildStatement::Prepared(Arc::clone(prepared.preparation()));
+            child.token = token;
+            child.values = values;
         }
         Ok(())
     }
@@ -309,17 +312,11 @@ impl Batch {
         idempotent: Option<bool>,
         encoded: &EncodedValues,
     ) {
-        let values = encoded.values();
-        let (start, large_start) = (self.values.len(), self.large.len());
-        self.values.extend_from_slice(values.bytes);
-        self.large.extend_from_slice(values.large);
         self.idempotent.add(idempotent);
         self.children.push(Child {
             statement,
             token,
-            count: values.count,
-            bytes: start..self.values.len(),
-            large: large_start..self.large.len(),
+            values: self.values.append(encoded),
         });
     }
 
@@ -330,13 +327,10 @@ impl Batch {
             ChildStatement::Unbound(unbound) => StatementRef::Text(unbound.text()),
             ChildStatement::Prepared(prepared) => StatementRef::Prepared(prepared.id()),
         };
-        let values = ValuesRef {
-            count: child.count,
-            bytes: self.values.get(child.bytes.clone()).unwrap_or_default(),
-            large: self.large.get(child.large.clone()).unwrap_or_default(),
-            names: None,
-        };
-        BatchStatementRef { statement, values }
+        BatchStatementRef {
+            statement,
+            values: self.values.get(&child.values),
+        }
     }
 
     fn preparations(&self) -> impl Iterator<Item = &Arc<Preparation>> {
@@ -356,10 +350,55 @@ nothing_ready!(Batch);
 struct Child {
     statement: ChildStatement,
     token: Option<Token>,
+    values: Placed,
+}
+
+/// The values of all children, one behind the other.
+#[derive(Clone, Debug, Default)]
+struct Values {
+    bytes: Vec<u8>,
+    large: Vec<LargeValue>,
+}
+
+/// Says where the values of one child lie.
+#[derive(Clone, Debug)]
+struct Placed {
     count: u16,
-    /// Where its values lie in the batch's buffer.
     bytes: Range<usize>,
     large: Range<usize>,
+}
+
+impl Values {
+    fn end(&self) -> (usize, usize) {
+        (self.bytes.len(), self.large.len())
+    }
+
+    fn append(&mut self, encoded: &EncodedValues) -> Placed {
+        let values = encoded.values();
+        let (start, large_start) = self.end();
+        self.bytes.extend_from_slice(values.bytes);
+        self.large.extend_from_slice(values.large);
+        let (end, large_end) = self.end();
+        Placed {
+            count: values.count,
+            bytes: start..end,
+            large: large_start..large_end,
+        }
+    }
+
+    fn truncate(&mut self, (end, large_end): (usize, usize)) {
+        self.bytes.truncate(end);
+        self.large.truncate(large_end);
+    }
+
+    fn get(&self, placed: &Placed) -> ValuesRef<'_> {
+        ValuesRef {
+            count: placed.count,
+            bytes: self.bytes.get(placed.bytes.clone()).unwrap_or_default(),
+            large: self.large.get(placed.large.clone()).unwrap_or_default(),
+            names: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

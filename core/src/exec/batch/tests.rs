@@ -239,6 +239,18 @@ fn values_that_do_not_fit_their_text_are_told_and_leave_the_batch_as_it_was() {
 }
 
 #[test]
+fn a_text_whose_later_values_do_not_fit_is_bound_nowhere() {
+    let mut batch = Batch::logged()
+        .add_text("TYPED", (1, "a"))
+        .add_text("TYPED", ("no int", "b"));
+    let before = batch.values.end();
+    let error = batch.bind_text(&prepared_text("TYPED", "ks"));
+    assert!(matches!(error, Err(BindError::Values(_))), "{error:?}");
+    assert_eq!((batch.len(), batch.texts_to_prepare().count()), (2, 2));
+    assert_eq!(batch.values.end(), before, "no values are left behind");
+}
+
+#[test]
 fn a_statement_is_added_with_all_its_values_or_not_at_all() {
     let insert = prepared(b"p1", &[], None);
     let mut batch = Batch::logged();
