@@ -340,6 +340,9 @@ macro_rules! option_methods {
             }
 
             /// Returns the options to change them.
+            ///
+            /// The requests of a prepared statement are put together one by one from then on, until one of the methods
+            /// that say what all its requests have in common, such as [`consistency`](Self::consistency), is called.
             pub fn options_mut(&mut self) -> &mut crate::exec::statement::StatementOptions {
                 self.forget_ready();
                 &mut self.options
@@ -391,7 +394,8 @@ macro_rules! option_methods {
             #[must_use]
             pub fn timestamp(mut self, micros: i64) -> Self {
                 self.options.timestamp = Some(micros);
-                self.make_ready()
+                self.forget_ready();
+                self
             }
 
             /// Asks the server to record a trace.
@@ -408,21 +412,24 @@ macro_rules! option_methods {
                 payload: impl Into<std::sync::Arc<[crate::exec::statement::PayloadEntry]>>,
             ) -> Self {
                 self.options.custom_payload = Some(payload.into());
-                self.make_ready()
+                self.forget_ready();
+                self
             }
 
             /// Sends the request to this place and nowhere else.
             #[must_use]
             pub fn target(mut self, target: crate::exec::targets::Planned) -> Self {
                 self.options.target = Some(target);
-                self.make_ready()
+                self.forget_ready();
+                self
             }
 
             /// Resumes a paged read where a page left off.
             #[must_use]
             pub fn paging_state(mut self, state: impl Into<Option<crate::exec::paging::PagingState>>) -> Self {
                 self.options.paging_state = state.into();
-                self.make_ready()
+                self.forget_ready();
+                self
             }
         }
     )*};

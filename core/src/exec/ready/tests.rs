@@ -68,7 +68,7 @@ fn the_short_way_writes_what_the_general_way_writes() {
         |statement| statement.consistency(Consistency::One),
         |statement| statement.serial_consistency(None).page_size(None),
         |statement| statement.page_size(PageSize::new(7)).tracing(true),
-        |statement| statement.timestamp(-5),
+        |statement| statement.timestamp(-5).idempotent(true),
         |statement| statement.serial_consistency(SerialConsistency::Serial),
     ];
     let layouts = [
@@ -121,6 +121,7 @@ fn without_timestamps_of_the_client_none_is_written() {
 fn a_request_that_is_not_plain_is_put_together_one_by_one() {
     let plain = || prepared(b"id", &[], None).with_defaults(defaults(ProtocolFeatures::default()));
     assert!(plain().ready().is_some());
+    assert!(plain().timestamp(5).ready().is_none());
     let payload = vec![("key".to_owned(), None)];
     assert!(plain().custom_payload(payload).ready().is_none());
     assert!(plain().target(place(1)).ready().is_none());
