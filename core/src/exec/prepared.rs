@@ -84,7 +84,7 @@ impl PreparedStatement {
     }
 
     /// Puts together what the requests of this statement have in common, with these defaults and its own options, now
-    /// and whenever an option is set on it that is not one request's by nature.
+    /// and whenever an option is set on it that they share.
     #[must_use]
     pub fn with_defaults(mut self, defaults: Defaults) -> Self {
         self.defaults = Some(defaults);
